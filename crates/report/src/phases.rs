@@ -39,7 +39,7 @@ impl Phases {
         self.prefill.is_empty() && self.decode.is_empty()
     }
 
-    /// Adds a row of a phase: `prefill`, else decode.
+    /// Adds a row to the phase `prefill`, or to decode if `phase` is anything else.
     pub fn add(&mut self, phase: &str, row: Row) {
         match phase {
             "prefill" => self.prefill.push(row),
@@ -125,8 +125,8 @@ impl Phases {
         charts.into_iter().flatten().collect()
     }
 
-    /// A chart with a panel for each title, y axis and figure. All panels show the same curves, which are rows with a name. `None` without
-    /// rows.
+    /// Draws a chart. Each panel is given by its title, the title of its y axis and a metric; each curve by its name and its rows. `None`
+    /// without rows.
     fn chart(
         &self,
         name: &str,

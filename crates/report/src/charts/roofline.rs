@@ -1,6 +1,6 @@
-//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep. The chart shows the arithmetic of each point (MFU)
-//! against its operations for each byte read, both relative to the hardware. Memory bandwidth is the limit on the slope, and arithmetic on
-//! the flat part. Points without both figures are not drawn, for example if the GPU is unknown.
+//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep. The chart shows the MFU of each point against its
+//! arithmetic intensity (operations per byte read), relative to that of the hardware: MFU / MBU. On the slope, memory bandwidth is the
+//! limit; on the flat part, arithmetic is. Points without MFU or MBU are not drawn, for example if the GPU is unknown.
 
 use super::ChartContext;
 use super::multiples::groups;

@@ -23,7 +23,7 @@ pub fn in_words(state: &State) -> Vec<String> {
     describe(state, usize::MAX)
 }
 
-/// Like [`in_words`], with a few of the figures only: first those that differ.
+/// Like [`in_words`], but with a few figures only; those that differ come first.
 pub fn in_brief(state: &State) -> Vec<String> {
     describe(state, MOST_FIGURES)
 }
@@ -88,8 +88,8 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
-/// The servers to choose, with their command lines: the better of two, the one that starts, or both if neither is known to be better; along
-/// an axis, the two next to the change. Empty until the comparison ends, and if no change along the axis was found.
+/// The servers to choose from, with their command lines. Of two, this is the better one, the only one that starts, or both if neither is
+/// known to be better. Along an axis, these are the two on either side of the change. Empty before the end, and if no change was found.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
     let Some(compared) = state.compared() else {
         return Vec::new();

@@ -51,14 +51,14 @@ pub fn judge(
     answer: &Answer,
 ) -> Vec<RequirementResult> {
     let judged = required.iter().flat_map(|required| match &required.what {
-        ServerCondition::Target(name) => of_target(required, name, state, answer),
-        ServerCondition::Points(assertion) => of_points(required, assertion, state, points, answer),
+        ServerCondition::Target(name) => judge_target(required, name, state, answer),
+        ServerCondition::Points(assertion) => judge_points(required, assertion, state, points, answer),
     });
-    judged.chain(of_comparison(state)).collect()
+    judged.chain(judge_comparison(state)).collect()
 }
 
 /// Verdicts on the limits of the plan's comparison.
-fn of_comparison(state: &State) -> Vec<RequirementResult> {
+fn judge_comparison(state: &State) -> Vec<RequirementResult> {
     let Some(compared) = state.compared() else {
         return Vec::new();
     };
@@ -84,7 +84,7 @@ fn of_comparison(state: &State) -> Vec<RequirementResult> {
     judged.collect()
 }
 
-fn of_target(
+fn judge_target(
     required: &vsweep_plan::Requirement,
     name: &str,
     state: &State,
@@ -107,7 +107,7 @@ fn of_target(
             .filter(|sought| fits(answer, &sought.record().started.server));
         let (first, others): (Vec<_>, Vec<_>) = fitting.partition(is_recommended);
         let said = first.into_iter().chain(others).map(|sought| {
-            let (verdict, why) = found(sought);
+            let (verdict, why) = judge_search(sought);
             let server = name_of(&sought.record().started.server, answer, state);
             (verdict, format!("{server}: {why}"))
         });
@@ -129,13 +129,14 @@ fn name_of(server: &ServerId, answer: &Answer, state: &State) -> String {
     }
 }
 
-/// Returns true if a server fits on the user's GPUs. One that does not meets no requirement, since it is not recommended either.
+/// Returns true if a server fits on the user's GPUs. A server that does not fit cannot meet a requirement, because it is not recommended
+/// either.
 fn fits(answer: &Answer, server: &ServerId) -> bool {
     let mut too_large = answer.questions.iter().flat_map(|answered| &answered.too_large);
     !too_large.any(|config| **config == *server.0)
 }
 
-/// The verdicts, or that of servers of which none fits.
+/// Returns the verdicts on the servers that fit. If there are none, returns a verdict that says so.
 fn or_none_fits(said: Vec<Said>) -> Vec<Said> {
     match said.is_empty() {
         true => vec![(Requirement::Broken, "no measured server fits on the GPUs".to_owned())],
@@ -148,7 +149,7 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
     winner.is_some_and(|winner| winner.config == *server.0)
 }
 
-fn found(sought: &SearchResult<'_>) -> Said {
+fn judge_search(sought: &SearchResult<'_>) -> Said {
     match sought.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
@@ -159,7 +160,7 @@ fn found(sought: &SearchResult<'_>) -> Said {
     }
 }
 
-fn of_points(
+fn judge_points(
     required: &vsweep_plan::Requirement,
     assertion: &Assertion,
     state: &State,
@@ -207,7 +208,7 @@ pub(crate) fn of_each_point(
     points.points.iter().map(said).collect()
 }
 
-/// Verdict of each server under one workload: the worst of its points' verdicts, in the order of the points.
+/// Verdict of each server under one workload: the worst verdict of its points. Servers are in the order of their first points.
 pub(crate) fn by_server<'s>(
     workload: &Workload<'_>,
     said: &'s [Option<Said>],
@@ -264,8 +265,8 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     Some((verdict, why + &at + &doubt))
 }
 
-/// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one of
-/// them has broken it.
+/// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one
+/// of them misses it.
 fn conclude(
     required: &vsweep_plan::Requirement,
     workload: String,
@@ -277,7 +278,7 @@ fn conclude(
         Servers::Any => ("", verdicts.min()),
         Servers::All => (", every server", verdicts.max()),
     };
-    // Results to come rarely mend a server that breaks it, but may still break one that meets it.
+    // Later results rarely change the verdict on a server that misses it, but may change that on one that meets it.
     let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
     let (verdict, why) = match verdict {
         None => (Requirement::Undecided, "nothing that it covers was measured".to_owned()),

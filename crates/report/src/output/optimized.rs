@@ -17,7 +17,7 @@ pub(crate) fn of<'a>(
     record.map(|record| OptimizationProgress::of(record, state, requirements, &|_, _| false))
 }
 
-/// The state of an optimisation, with short names of its servers.
+/// The state of an optimisation, with short names of its servers, and the number of starts that it did not choose.
 pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationFound {
     let mut found = progress.found(answer);
     let chosen: BTreeSet<&str> = found.candidates.iter().map(|own| own.config.as_str()).collect();

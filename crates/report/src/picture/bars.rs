@@ -12,7 +12,8 @@ const HEIGHT: f64 = 34.0;
 /// Thickness of the edge of a hollow bar.
 const EDGE: f64 = 3.0;
 
-/// Draws a bar from zero to its end, with its interval. The figure is right of all upright `limits` that it would hide.
+/// Draws a bar from zero to its end, with its interval. The figure is placed right of each vertical line in `limits`, given by x in
+/// ascending order, that it would hide.
 pub fn draw(
     canvas: &mut Canvas,
     ([zero, end], interval): ([Position; 2], Option<[Position; 2]>),
@@ -44,7 +45,7 @@ pub fn draw(
     canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }
 
-/// Draws the box of a bar. Bars of what is not known, those with a number above 2, are hollow.
+/// Draws the box of a bar. Bars of undecided differences, which have numbers above 2, are hollow.
 pub fn fill(canvas: &mut Canvas, (left, top): Position, (right, bottom): Position, number: usize) {
     canvas.rectangle((left, top), (right, bottom), look(Style::Bar(number)).colour);
     if number > 2 && right - left > 2.0 * EDGE {

@@ -16,8 +16,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The extent that shows all values. A linear axis begins at zero, unless values are negative, or the axis floats and all values are
-    /// far from zero. Other ends leave a little room, so that no marker is cut.
+    /// The extent that shows all values. A linear axis begins at zero, unless values are negative, or all values are far from zero and the
+    /// axis may leave it out. Other ends leave a little room, so that no marker is cut.
     pub fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Span {
         let covered = axis.covers.map(|(least, most)| [least, most]).into_iter().flatten();
         let finite = values.chain(covered).filter(|value| value.is_finite());
@@ -93,7 +93,7 @@ impl Span {
             .collect()
     }
 
-    /// Extends a linear or logarithmic span if its last tick would lie below `most`.
+    /// Extends a linear or logarithmic span whose last tick lies below `most`, up to a tick that does not.
     pub fn up_to_a_tick_above(self, most: f64, wanted: usize) -> Span {
         let to = match self.scale {
             Scale::Linear => match self.evenly_spaced(wanted)[..] {

@@ -1,12 +1,12 @@
-//! Loads and settings around the recommended ones, in words: a lower load that gives as much, and values at the end of those tested.
+//! Loads and settings around the recommended ones, in words: a lower load that gives as much, and best values that are the largest tested.
 
 use super::parts::estimate;
 use crate::texts::words::{say, say_setting, short_name};
 use itertools::Itertools;
 use vsweep_answer::{Answer, Better, Effect, Estimate, Goal, PointEstimates, QuestionAnswer, Verdict, Winner};
 
-/// A load at which the recommended server's figure is as high, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of
-/// several loads, the one with the lowest latency.
+/// A lower load at which the recommended server's figure is as high within the margin, and its latency lower: `concurrency 64, p99 E2EL 120
+/// ms`. Of several such loads, the one with the lowest latency.
 pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
@@ -30,7 +30,7 @@ pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -
 pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let loads = points(answer, answered, winner);
-    // Of a load of several numbers it is not known which one is the larger load.
+    // Loads of several numbers cannot be ordered.
     let loads = loads.filter(|own| !own.load.contains(", "));
     let loads = loads.filter_map(|own| Some((number(&own.load)?, figure(answer, own, metric)?.value)));
     let loads = loads.sorted_by(|a, b| b.0.total_cmp(&a.0)).collect_vec();

@@ -116,7 +116,8 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// Returns prompts for a purpose. Prompts for two purposes share no block of the prefix cache either, even with the same seed.
+    /// Creates a source of prompts for one purpose. Prompts for different purposes share no block of the prefix cache either, even with the
+    /// same seed.
     pub fn new(ids: Range<u32>, seed: u32, purpose: &str) -> Self {
         let digest = sha256_hex(format!("{seed} {purpose}").as_bytes());
         let seed = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");

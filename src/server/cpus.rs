@@ -19,7 +19,7 @@ pub struct Cpus(BTreeSet<usize>);
 /// CPUs divided among servers and the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Division {
-    /// CPUs of each server's share, in the order of `near`.
+    /// CPUs of each server's share, in the order of the argument of [`Cpus::divide`].
     pub shares: Vec<Cpus>,
     /// CPUs for the load.
     pub rest: Cpus,

@@ -45,7 +45,7 @@ impl Columns {
         columns
     }
 
-    /// Returns the line of the names.
+    /// Returns the header line.
     pub fn head(&self) -> String {
         let mut text = "seconds".to_owned();
         for (name, _) in GAUGES.iter().chain(&COUNTERS) {
@@ -59,7 +59,7 @@ impl Columns {
         text + ",host_cpu_share,host_load,vsweep_cpu_cores\n"
     }
 
-    /// Returns the line of one reading, which was taken at this number of seconds.
+    /// Returns the line of one reading, with `seconds` as its time.
     pub fn row(&self, reading: &Reading, seconds: f64) -> String {
         let mut row: Vec<String> = vec![number(Some(seconds))];
         let (server, first) = (reading.server.unwrap_or_default(), self.first);

@@ -6,8 +6,8 @@ use crate::telemetry::prometheus;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Counters at one moment, or their growth between two. The keys are their names without `vllm:`, and their position in a draft if they
-/// have one, else 0. Counters of several engines and servers are added up.
+/// Counters at one moment, or their growth between two. Each key is a name without `vllm:` and a position in a draft, which is 0 for
+/// counters without one. Counters of several engines and servers are added up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::bench) struct ServerCounters(BTreeMap<(String, u64), f64>);
 
@@ -78,7 +78,7 @@ impl ServerCounters {
         Some(self.cached() / queries)
     }
 
-    /// Writes the keys of `vllm bench serve` for counters that grew, in its order.
+    /// Writes the figures that `vllm bench serve` derives from counters that grew, under its keys and in its order.
     pub fn write(&self, duration_s: f64, result: &mut Params) {
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         let (drafts, draft_tokens) = (

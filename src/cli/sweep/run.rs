@@ -276,7 +276,7 @@ pub fn perform(
         None => ServerSeconds::new(),
     };
     let is_unpredicted = sweep.share.is_none() && needs_predictions(sweep.plan, sweep.whole, state.optimization());
-    // Predictions are compared with each other, so servers that were measured before need theirs, too.
+    // Predictions are compared with each other, so servers that were measured before need predictions too.
     let nothing = State::default();
     let is_begun = is_unpredicted && state.runs().next().is_some();
     let done = if is_begun { &nothing } else { state };

@@ -147,7 +147,7 @@ impl Phases {
         };
         let panels = panels.iter().map(|(title, y, metric)| {
             let curves = curves.iter().enumerate();
-            let series = curves.map(|(place, (name, rows))| series(name, place, rows, metric));
+            let series = curves.map(|(index, (name, rows))| series(name, index, rows, metric));
             Panel {
                 title: (*title).to_owned(),
                 ..Panel::of(x.clone(), Axis::of(*y, Scale::Linear), series.collect())
@@ -177,7 +177,7 @@ impl Phases {
     }
 }
 
-fn series(name: &str, place: usize, rows: &[&Row], metric: &str) -> Series {
+fn series(name: &str, index: usize, rows: &[&Row], metric: &str) -> Series {
     let mark = |row: &&Row| {
         Some(Mark {
             bar: interval(row).filter(|_| metric == "total_throughput"),
@@ -185,7 +185,7 @@ fn series(name: &str, place: usize, rows: &[&Row], metric: &str) -> Series {
         })
     };
     let points = rows.iter().filter_map(mark).ordered_by(|a, b| a.x.total_cmp(&b.x));
-    Series::new(name, Style::Curve(place), points.collect())
+    Series::new(name, Style::Curve(index), points.collect())
 }
 
 fn number(row: &Row, key: &str) -> Option<f64> {

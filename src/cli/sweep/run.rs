@@ -277,11 +277,11 @@ pub fn perform(
     };
     let is_unpredicted = sweep.share.is_none() && needs_predictions(sweep.plan, sweep.whole, state.optimization());
     // Predictions are compared with each other, so servers that were measured before need predictions too.
-    let nothing = State::default();
-    let is_begun = is_unpredicted && state.runs().next().is_some();
-    let done = if is_begun { &nothing } else { state };
-    let anew = is_begun.then(|| forecast::estimate(sweep.schedule(), done, state, &options));
-    let rehearsed = is_unpredicted.then(|| anew.as_ref().unwrap_or_else(|| estimate()).as_ref());
+    let empty = State::default();
+    let has_results = is_unpredicted && state.runs().next().is_some();
+    let done = if has_results { &empty } else { state };
+    let for_all = has_results.then(|| forecast::estimate(sweep.schedule(), done, state, &options));
+    let rehearsed = is_unpredicted.then(|| for_all.as_ref().unwrap_or_else(|| estimate()).as_ref());
     let (forecasts, predictions) = match rehearsed {
         Some(Ok(rehearsal)) => (
             answers(&sweep, &options, rehearsal),

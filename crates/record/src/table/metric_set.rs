@@ -117,15 +117,15 @@ impl MetricSet {
             .iter()
             .filter(|column| column.section == Section::Metric);
         let names = columns.map(|column| column.name.as_str());
-        names.filter(|name| matches!(split_class(name), (Some(_), own) if CLASS_LATENCIES.contains(&own)))
+        names.filter(|name| matches!(split_class(name), (Some(_), metric) if CLASS_LATENCIES.contains(&metric)))
     }
 
     /// Returns every metric by which points of any kind are judged.
     pub fn all_metrics() -> impl Iterator<Item = &'static str> {
         let all = [&REQUESTS, &PREFILL, &DECODE, &PREFILL_BATCHES, &DECODE_BATCHES];
-        all.into_iter().flat_map(|own| {
-            let shown = own.shown.iter().map(|shown| shown.metric);
-            shown.chain([own.throughput.1]).chain(own.latency.1.iter().copied())
+        all.into_iter().flat_map(|set| {
+            let shown = set.shown.iter().map(|shown| shown.metric);
+            shown.chain([set.throughput.1]).chain(set.latency.1.iter().copied())
         })
     }
 
@@ -156,8 +156,8 @@ impl MetricSet {
     /// Returns the throughput, per GPU if possible, and the latency by which a workload is judged; each `None` if it was not measured.
     pub fn measured(points: &Points<'_>, workload: &Workload<'_>) -> [Option<&'static str>; 2] {
         let is_measured = |metric: &&str| {
-            let mut own = workload.points.iter().map(|at| &points.points[*at]);
-            own.any(|point| points.spread(point, metric).is_some())
+            let mut of_workload = workload.points.iter().map(|at| &points.points[*at]);
+            of_workload.any(|point| points.spread(point, metric).is_some())
         };
         let metric_set = MetricSet::of(points, workload);
         let mut throughputs = ["tokens_per_gpu", metric_set.throughput.1].into_iter();

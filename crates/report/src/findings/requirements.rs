@@ -91,24 +91,26 @@ fn judge_target(
     answer: &Answer,
 ) -> Vec<RequirementResult> {
     let is_about_target = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
-    let all = search_results(state).into_iter().filter(|own| own.target.name == name);
+    let all = search_results(state)
+        .into_iter()
+        .filter(|result| result.target.name == name);
     let by_load = all.map(|result| (sla::load_name(&result), result)).into_group_map();
     let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
     let judged = by_load.map(|(load, servers)| {
         let workload = load.unwrap_or_default();
-        let is_recommended = |sought: &&SearchResult<'_>| {
-            let server = &sought.record().started.server;
+        let is_recommended = |search: &&SearchResult<'_>| {
+            let server = &search.record().started.server;
             answer.leading().into_iter().any(|answered| {
                 is_about_target(&answered.goal) && answered.workload == workload && is_winner(answered, server)
             })
         };
         let fitting = servers
             .iter()
-            .filter(|sought| fits(answer, &sought.record().started.server));
+            .filter(|search| fits(answer, &search.record().started.server));
         let (first, others): (Vec<_>, Vec<_>) = fitting.partition(is_recommended);
-        let said = first.into_iter().chain(others).map(|sought| {
-            let (verdict, why) = judge_search(sought);
-            let server = name_of(&sought.record().started.server, answer, state);
+        let said = first.into_iter().chain(others).map(|search| {
+            let (verdict, why) = judge_search(search);
+            let server = name_of(&search.record().started.server, answer, state);
             (verdict, format!("{server}: {why}"))
         });
         let load = load.map_or(String::new(), |load| format!(", {load}"));
@@ -149,8 +151,8 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
     winner.is_some_and(|winner| winner.config == *server.0)
 }
 
-fn judge_search(sought: &SearchResult<'_>) -> Said {
-    match sought.answer().map(|answer| answer.found) {
+fn judge_search(search: &SearchResult<'_>) -> Said {
+    match search.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
         Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),

@@ -20,7 +20,7 @@ const ROOM_OF_BAR: f64 = 64.0;
 /// charts that are too large.
 pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
     let shown =
-        |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));
+        |(index, chart): (usize, Option<Chart>)| chart.filter(|_| index < MOST_FRONT).and_then(|chart| picture(&chart));
     charts.into_iter().enumerate().map(shown).collect()
 }
 

@@ -20,7 +20,11 @@ pub(crate) fn of<'a>(
 /// The state of an optimisation, with short names of its servers, and the number of starts that it did not choose.
 pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationFound {
     let mut found = progress.found(answer);
-    let chosen: BTreeSet<&str> = found.candidates.iter().map(|own| own.config.as_str()).collect();
+    let chosen: BTreeSet<&str> = found
+        .candidates
+        .iter()
+        .map(|candidate| candidate.config.as_str())
+        .collect();
     let servers = state.servers.iter().filter(|(id, _)| chosen.contains(&*id.0));
     let slots = servers.map(|(_, server)| server.launches.iter().map(|start| start.slot).unique().count());
     found.more_starts = slots.sum::<usize>().saturating_sub(found.starts);
@@ -33,24 +37,26 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
 /// One row for each server; `None` without an optimisation.
 pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
     let found = answer.optimization.as_deref()?;
-    let row = |own: &CandidateFound| {
+    let row = |candidate: &CandidateFound| {
         let figure = |figure: fn(&Estimate) -> f64| {
-            own.value
+            candidate
+                .value
                 .as_ref()
                 .map_or(String::new(), |value| figure(value).to_string())
         };
         vec![
-            ("server", own.config.clone()),
-            ("name", own.name.clone()),
-            ("state", own.state.word().to_owned()),
-            ("starts", own.starts.to_string()),
-            ("reason", own.reason.map_or("", word).to_owned()),
+            ("server", candidate.config.clone()),
+            ("name", candidate.name.clone()),
+            ("state", candidate.state.word().to_owned()),
+            ("starts", candidate.starts.to_string()),
+            ("reason", candidate.reason.map_or("", word).to_owned()),
             ("value", figure(|value| value.value)),
             ("low", figure(|value| value.low)),
             ("high", figure(|value| value.high)),
             (
                 "predicted",
-                own.predicted
+                candidate
+                    .predicted
                     .map_or(String::new(), |predicted| predicted.value.to_string()),
             ),
         ]

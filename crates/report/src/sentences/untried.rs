@@ -9,20 +9,23 @@ use vsweep_answer::{Answer, Better, Effect, Estimate, Goal, PointEstimates, Ques
 /// ms`. Of several such loads, the one with the lowest latency.
 pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
-    let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
+    let figures =
+        |point: &PointEstimates| Some((figure(answer, point, metric)?.value, figure(answer, point, latency)?));
     let all = points(answer, answered, winner);
-    let all = all.filter_map(|own| Some((own, figures(own)?))).collect_vec();
-    let (_, (most, slowest)) = all.iter().find(|(own, _)| Some(&own.point) == winner.point.as_ref())?;
-    let is_enough = |(own, (value, time)): &&(&PointEstimates, (f64, Estimate))| {
-        let is_lower = number(&own.load)
+    let all = all.filter_map(|point| Some((point, figures(point)?))).collect_vec();
+    let (_, (most, slowest)) = all
+        .iter()
+        .find(|(point, _)| Some(&point.point) == winner.point.as_ref())?;
+    let is_enough = |(point, (value, time)): &&(&PointEstimates, (f64, Estimate))| {
+        let is_lower = number(&point.load)
             .zip(number(&winner.load))
-            .is_none_or(|(own, best)| own < best);
+            .is_none_or(|(load, best)| load < best);
         is_lower && *value >= most * (1.0 - answer.margin) && time.value < slowest.value * (1.0 - answer.margin)
     };
     let enough = all.iter().filter(is_enough);
-    let (own, (_, time)) = enough.min_by(|(_, (_, a)), (_, (_, b))| a.value.total_cmp(&b.value))?;
+    let (point, (_, time)) = enough.min_by(|(_, (_, a)), (_, (_, b))| a.value.total_cmp(&b.value))?;
     let (value, range) = estimate(time);
-    Some(format!("{}, {}{range}", own.load, say(latency, &value)))
+    Some(format!("{}, {}{range}", point.load, say(latency, &value)))
 }
 
 /// The load and the settings of a recommended server that are the largest tested, where each was better than the smaller ones: `concurrency
@@ -31,8 +34,8 @@ pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> O
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let loads = points(answer, answered, winner);
     // Loads of several numbers cannot be ordered.
-    let loads = loads.filter(|own| !own.load.contains(", "));
-    let loads = loads.filter_map(|own| Some((number(&own.load)?, figure(answer, own, metric)?.value)));
+    let loads = loads.filter(|point| !point.load.contains(", "));
+    let loads = loads.filter_map(|point| Some((number(&point.load)?, figure(answer, point, metric)?.value)));
     let loads = loads.sorted_by(|a, b| b.0.total_cmp(&a.0)).collect_vec();
     let load = match loads.as_slice() {
         [last, before, ..]
@@ -85,7 +88,10 @@ fn highest(answered: &QuestionAnswer) -> Option<&str> {
 
 /// The metric of the question for the lowest latency of the same workload.
 fn latency<'a>(answer: &'a Answer, answered: &QuestionAnswer) -> Option<&'a str> {
-    let mut others = answer.questions.iter().filter(|own| own.workload == answered.workload);
+    let mut others = answer
+        .questions
+        .iter()
+        .filter(|question| question.workload == answered.workload);
     others.find_map(|other| match &other.goal {
         Goal::Metric { name, .. } if other.better == Better::Lower && name.ends_with("_ms") => Some(name.as_str()),
         _ => None,
@@ -99,13 +105,13 @@ fn points<'a>(
     winner: &'a Winner,
 ) -> impl Iterator<Item = &'a PointEstimates> {
     let all = answer.estimates.iter();
-    all.filter(move |own| own.config == winner.config && own.workload == answered.workload)
+    all.filter(move |point| point.config == winner.config && point.workload == answered.workload)
 }
 
 /// The estimate of a metric at a point.
-pub fn figure(answer: &Answer, own: &PointEstimates, metric: &str) -> Option<Estimate> {
+pub fn figure(answer: &Answer, point: &PointEstimates, metric: &str) -> Option<Estimate> {
     let column = answer.noise.iter().position(|noise| noise.metric == metric)?;
-    own.figures.get(column).copied().flatten()
+    point.figures.get(column).copied().flatten()
 }
 
 #[cfg(test)]

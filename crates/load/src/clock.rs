@@ -1,4 +1,4 @@
-//! The clock of a load, which is monotonic and zero at t0, and the CPU time of the calling thread.
+//! The run's clock, which is monotonic and zero at t0, and the CPU time of the calling thread.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

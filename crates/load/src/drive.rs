@@ -54,7 +54,7 @@ pub struct Load {
 /// after `lasts` is not sent.
 #[derive(Debug, Clone, Copy)]
 pub struct SendWindow {
-    /// Time from t0 on during which requests are sent.
+    /// Duration of sending, from t0.
     pub lasts: Duration,
     /// Time after `lasts` within which requests in flight may still end. Requests that take longer fail.
     pub grace: Duration,
@@ -135,7 +135,7 @@ pub(super) struct Drive<'a> {
     later: VecDeque<(Nanos, usize)>,
     /// Conversations whose next turn waits or is in flight, by the index of that turn.
     conversations: HashMap<usize, OpenConversation>,
-    /// Times at which slots that were taken before became free, oldest first. Slots that were never taken are not listed.
+    /// Times at which used slots became free, oldest first. Slots that were never used are not listed.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
@@ -236,8 +236,8 @@ impl<'a> Drive<'a> {
         may_start.then(|| self.load.due_at(self.next))
     }
 
-    /// Returns true if the next request or conversation may begin before the time limit of sending. In an open loop it also may if it was
-    /// due by then and found no slot.
+    /// Returns true if the next request or conversation may still begin. In an open loop, it must be due within the time limit of sending.
+    /// In a closed loop, it must also get a slot within this limit.
     fn is_next_in_time(&self) -> bool {
         let is_in_time = || match self.is_open_loop {
             true => self.load.due.get(self.next).is_some_and(|due| *due <= self.closes_at),

@@ -106,7 +106,7 @@ pub fn run(args: Args) -> Result<Exit> {
         true => Mode::Quiet,
         false => args.format,
     };
-    // Holds the lock of the directory until everything is written.
+    // The recorder holds the directory's lock until everything is written.
     let (recorder, state, changes) = begin(&sweep, &directory)?;
     let noise = noise_beside(&plan, &directory, &state);
     let sweep = Sweep { noise: &noise, ..sweep };

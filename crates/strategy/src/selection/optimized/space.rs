@@ -259,7 +259,7 @@ pub struct Proposal {
 pub enum Reason {
     /// The server's defaults are always measured.
     Defaults,
-    /// It differs from all that were started before.
+    /// Its settings are far from those of all candidates that were started before.
     Spread,
     /// It may be better than the best candidate.
     Promising {

@@ -259,7 +259,7 @@ pub struct Proposal {
 pub enum Reason {
     /// The server's defaults are always measured.
     Defaults,
-    /// Its settings are far from those of all candidates that were started before.
+    /// Its result reveals the most about all other candidates.
     Spread,
     /// It may be better than the best candidate.
     Promising {

@@ -1,4 +1,5 @@
-//! An optimisation in the document: which of the plan's servers were started and why, why it ended, and which figures the others may have.
+//! The part of the document about an optimisation: the state of each server, its starts with their reason, its expected figure, and the
+//! reason for the end.
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ pub struct OptimizationFound {
     pub certainty: f64,
     /// The id of the best config so far; `None` before one was measured.
     pub best: Option<String>,
-    /// The probability that it is within the margin of the best of all servers, including those that were not started.
+    /// The probability that this config is within the margin of the best of all servers, including those that were not started.
     pub probability: f64,
     /// Number of server starts that the optimisation chose, failed ones included.
     pub starts: usize,
@@ -28,7 +29,7 @@ pub struct OptimizationFound {
     pub seconds: f64,
     /// Predicted time for one start of every server, one after another, in seconds; `None` without a prediction.
     pub grid_seconds: Option<f64>,
-    /// The relative change of the best figure that is expected from another hour of server time, below 0 if lower figures are better.
+    /// Expected relative change of the best figure from another hour of server time; negative if lower figures are better.
     pub hour_gain: f64,
     /// The id of the config with the fewest changes from the defaults, which is always measured.
     pub defaults: Option<String>,
@@ -68,7 +69,7 @@ pub struct CandidateFound {
     pub starts: usize,
     /// Reason for the first start that the optimisation chose; `None` without one.
     pub reason: Option<Reason>,
-    /// The figure that it is expected to have; `None` if nothing is known of it, or if it did not work.
+    /// Its expected figure; `None` if nothing is known about it, or if the server did not work.
     pub value: Option<Estimate>,
     /// The figure that was predicted before the first start; `None` without a prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +84,7 @@ pub enum CandidateState {
     Measured,
     /// It was measured until another server was known to be better.
     Beaten,
-    /// Its search ended before it was decided which load it holds.
+    /// Its search ended before the load that it holds was decided.
     Undecided,
     /// It was measured, and misses the targets.
     Unmet,

@@ -7,8 +7,8 @@ use super::sequence::{beyond, deviation_at};
 pub const ASSUMED: f64 = 0.05;
 /// Percentiles that programs report.
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
-/// Minimum growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
-/// `1 / (1 - share)`.
+/// Smallest growth of a latency's logarithm that is assumed beyond the sample, each time the rarity grows by a factor of e. The rarity of a
+/// percentile is `1 / (1 - share)`.
 const TAIL: f64 = 0.15;
 
 /// The rule by which the relative sampling error of a figure is estimated from the other figures of its run. One rule serves all runs,
@@ -28,7 +28,7 @@ enum Kind {
     Unknown,
 }
 
-/// Indexes in [`Assumption::names`].
+/// Indices in [`Assumption::names`].
 const COUNTS: [usize; 2] = [0, 1];
 const DEVIATION: usize = 2;
 const MEAN: usize = 3;
@@ -72,16 +72,16 @@ impl Assumption {
         &self.names
     }
 
-    /// Returns the relative sampling error. `of` returns a figure of the run by the index of its name in [`Assumption::names`].
-    pub fn error(&self, of: impl Fn(usize) -> Option<f64>) -> f64 {
-        let of = |index: usize| of(index).filter(|value| value.is_finite() && *value > 0.0);
-        let Some(count) = COUNTS.into_iter().find_map(of) else {
+    /// Returns the relative sampling error. `figure` returns a figure of the run by the index of its name in [`Assumption::names`].
+    pub fn error(&self, figure: impl Fn(usize) -> Option<f64>) -> f64 {
+        let figure = |index: usize| figure(index).filter(|value| value.is_finite() && *value > 0.0);
+        let Some(count) = COUNTS.into_iter().find_map(figure) else {
             return ASSUMED;
         };
         let error = match self.kind {
-            Kind::Mean => spread(&of).map(|spread| spread / count.sqrt()),
-            Kind::Percentile(share) => of_percentile(share, count, &of),
-            Kind::Rate => of_rate(count, &of),
+            Kind::Mean => variation(&figure).map(|variation| variation / count.sqrt()),
+            Kind::Percentile(share) => percentile_error(share, count, &figure),
+            Kind::Rate => rate_error(count, &figure),
             Kind::Unknown => None,
         };
         error.filter(|error| error.is_finite()).unwrap_or(ASSUMED)
@@ -98,30 +98,30 @@ fn is_rate(figure: &str) -> bool {
     figure.ends_with("_throughput") || matches!(figure, "request_goodput" | "rtfx")
 }
 
-/// Standard deviation, divided by the mean.
-fn spread(of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    Some(of(DEVIATION)? / of(MEAN)?)
+/// Coefficient of variation: the standard deviation divided by the mean.
+fn variation(figure: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    Some(figure(DEVIATION)? / figure(MEAN)?)
 }
 
-/// The error of a rate. In a closed loop, it comes from the spread of latencies; with a request rate, it comes from random arrivals.
-fn of_rate(count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    let spread = match of(REQUEST_RATE) {
+/// The error of a rate. In a closed loop, it comes from the variation of latencies; with a request rate, it comes from random arrivals.
+fn rate_error(count: f64, figure: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    let variation = match figure(REQUEST_RATE) {
         Some(_) => Some(1.0),
-        None => spread(of),
+        None => variation(figure),
     };
-    spread.map(|spread| spread / count.sqrt())
+    variation.map(|variation| variation / count.sqrt())
 }
 
-/// The error of a percentile, from the growth of the latency with rarity between the percentiles around it.
-fn of_percentile(share: f64, count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
+/// The error of a percentile. It follows from how fast the latency grows with rarity between the two known percentiles around it.
+fn percentile_error(share: f64, count: f64, figure: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let log_rarity = |share: f64| -(1.0 - share).ln();
     let share = share.clamp(0.0, 1.0 - 1e-6);
     // Shares and values of the known percentiles, ascending.
     let mut known = [(0.0, 0.0); PERCENTS.len()];
     let mut count_known = 0;
     for (at, percent) in PERCENTS.into_iter().enumerate() {
-        let median = || of(MEDIAN).filter(|_| percent == 50.0);
-        if let Some(value) = of(FIRST_PERCENT + at).or_else(median) {
+        let median = || figure(MEDIAN).filter(|_| percent == 50.0);
+        if let Some(value) = figure(FIRST_PERCENT + at).or_else(median) {
             known[count_known] = (percent / 100.0, value);
             count_known += 1;
         }
@@ -134,7 +134,7 @@ fn of_percentile(share: f64, count: f64, of: &impl Fn(usize) -> Option<f64>) -> 
         let at = if share > pair[0].0 + 1e-9 { pair[1].1 } else { pair[0].1 };
         (slope / at).max(0.0)
     });
-    let growth = growth.or_else(|| spread(of))?;
+    let growth = growth.or_else(|| variation(figure))?;
     let unseen = growth.max(TAIL) * beyond(share, count);
     Some((growth * deviation_at(share, count)).hypot(unseen))
 }
@@ -151,7 +151,7 @@ mod tests {
                 .map(|(_, value)| *value)
         };
         let assumption = Assumption::of(figure);
-        assumption.error(|place| of(&assumption.names()[place]))
+        assumption.error(|index| of(&assumption.names()[index]))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! numpy's current generator: `np.random.default_rng(seed)`, that is PCG64 (XSL-RR 128/64) seeded by a `SeedSequence`.
+//! numpy's current generator, `np.random.default_rng(seed)`: PCG64 (XSL-RR 128/64), seeded by a `SeedSequence`.
 
 use rand_pcg::Lcg128Xsl64;
 use rand_pcg::rand_core::RngCore;
@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct NumpyPcg64 {
     generator: Lcg128Xsl64,
-    /// The high half of the last 64-bit word, when only its low half was used.
+    /// The high half of the last 64-bit word, if only its low half was used.
     spare_word: Option<u32>,
 }
 
@@ -31,13 +31,13 @@ impl NumpyPcg64 {
         word as u32
     }
 
-    /// Uniform in [0, 1) from a fresh 64-bit word.
+    /// `random()`: a number in [0, 1), from a new 64-bit word.
     pub fn double(&mut self) -> f64 {
         (self.generator.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0
     }
 
-    /// `integers(low, high)` by Lemire's method on 32-bit words, for ranges of less than 2^32; a range of one value
-    /// draws nothing.
+    /// `integers(low, high)` by Lemire's method on 32-bit words, for ranges of at most 2^32 values. A range of one value takes no word from
+    /// the generator.
     pub fn integer(&mut self, low: u64, high: u64) -> u64 {
         let top = (high.saturating_sub(low).saturating_sub(1)).min(u64::from(u32::MAX)) as u32;
         if top == 0 {
@@ -61,7 +61,8 @@ impl NumpyPcg64 {
         self.integer(ids.start.into(), ids.end.into()) as u32
     }
 
-    /// `shuffle(items)`. Unlike `integers`, it masks 32-bit words to the bits of the greatest index, until one is in range.
+    /// `shuffle(items)`. Unlike `integers`, it masks each 32-bit word to the bits of the largest index, and draws again if the result is
+    /// larger than that index.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let mask = u32::MAX >> (i as u32).leading_zeros();
@@ -82,7 +83,7 @@ impl NumpyPcg64 {
         bytes
     }
 
-    /// `choice(len(weights), p=weights)`: a right-sided search of one double in the normalised cumulative sum.
+    /// `choice(len(weights), p=weights)`: the first index whose normalised cumulative sum is above one drawn double.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut sum = 0.0;
         let cumulative: Vec<f64> = weights

@@ -1,9 +1,10 @@
 //! Treats command lines and environment variables as parameters, so that the servers of a plan can differ in them as in flags. Benchmarks
 //! have command lines, too.
 //!
-//! If a plan gives several command lines, the parameter `command` of their side chooses among their names. A variable with several values
-//! is the parameter `env.NAME`. No flag can have these names. So command lines and variables can vary, be combined, linked and excluded
-//! like flags, and they have columns in tables. This file turns the parameters back into a command line and an environment.
+//! If a plan gives several command lines for its servers, or for its benchmarks, the parameter `command` of that side is the name of one.
+//! A variable with several values is the parameter `env.NAME`. No flag can have these names. So command lines and variables can vary, be
+//! combined, linked and excluded like flags, and they have columns in tables. This file turns the parameters back into a command line and
+//! an environment.
 
 use super::{Axis, Params, show};
 use serde_json::Value;
@@ -15,10 +16,10 @@ pub const COMMAND: &str = "command";
 /// Prefix of parameters that set an environment variable.
 pub const ENV: &str = "env.";
 
-/// The command lines that a plan launches servers or sends loads with, program first.
+/// The command lines of a plan that launch its servers, or those that run its benchmarks. The first word of each is the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// The command lines with the names that the plan gives them, in its order. The name is empty if the plan gives none.
+    /// Name and words of each command line, in the order of the plan. The name is empty if the plan gives none.
     named: Vec<(String, Vec<String>)>,
 }
 
@@ -40,8 +41,8 @@ impl Commands {
         Commands { named }
     }
 
-    /// Returns the command line of a server or a load with these parameters. Their `command` is one of the names, or the whole line of a
-    /// combination, which the plan's reader joined from words.
+    /// Returns the command line of a server or a benchmark with these parameters. Their `command` is one of the names, or a whole command
+    /// line: the plan's reader joins the words of a combination's command.
     pub fn of(&self, params: &Params) -> Cow<'_, [String]> {
         let chosen = params.get(COMMAND).and_then(Value::as_str).unwrap_or_default();
         match self.named.iter().find(|(name, _)| name == chosen) {
@@ -57,7 +58,7 @@ impl Commands {
         (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)))
     }
 
-    /// All command lines of the plan except those of combinations.
+    /// The command lines, without those of combinations.
     pub fn iter(&self) -> impl Iterator<Item = &[String]> {
         self.named.iter().map(|(_, words)| words.as_slice())
     }

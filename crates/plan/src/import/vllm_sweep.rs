@@ -6,20 +6,21 @@ use crate::{Combo, Params, equal, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// Returns the base command with a record's parameters applied as vLLM does it: of each parameter, only the first occurrence of one of
-/// three spellings is replaced. Returns `None` if vLLM fails because a flag at the end lacks the value to replace.
+/// Returns the base command with the parameters of a combination, applied as vLLM does it. For each parameter, the first of three spellings
+/// that occurs in the command is replaced, and only where it occurs first; otherwise the flag is appended. Returns `None` if vLLM fails
+/// because the flag is the last word, so that its value cannot be replaced.
 pub fn apply(base: &[String], params: &Params) -> Option<Vec<String>> {
     let mut argv = base.to_vec();
     for (name, value) in params {
         let spellings = spellings(name);
-        let place = spellings
+        let position = spellings
             .iter()
             .find_map(|flag| argv.iter().position(|word| word == flag));
         let words = words(&spellings[0], value);
-        match place {
-            Some(place) => {
+        match position {
+            Some(position) => {
                 for (offset, word) in words.into_iter().enumerate() {
-                    *argv.get_mut(place + offset)? = word;
+                    *argv.get_mut(position + offset)? = word;
                 }
             }
             None => argv.extend(words),
@@ -61,7 +62,7 @@ pub fn link_vars(text: &str) -> Result<Vec<(String, String)>, String> {
     text.split(',').map(pair).collect()
 }
 
-/// Returns true if the links keep a pair: both parameters of every link exist under exactly these names and are equal.
+/// Returns true if a server and a load satisfy all links: both parameters of each link exist under exactly these names and are equal.
 pub fn links_keep(links: &[(String, String)], serve: &Params, bench: &Params) -> bool {
     links.iter().all(|(serve_name, bench_name)| {
         let both = serve.get(serve_name).zip(bench.get(bench_name));
@@ -111,26 +112,26 @@ fn quoted(text: &str) -> String {
     format!("{quote}{}{quote}", written.collect::<String>())
 }
 
-/// Returns the name of a record, or its parameters if it has no name: `max_num_seqs=64-seed=1`.
-pub fn name(record: &Combo) -> String {
-    record.name.clone().unwrap_or_else(|| {
-        let params = record.params.iter();
+/// Returns the name of a combination, or its parameters if it has no name: `max_num_seqs=64-seed=1`.
+pub fn name(combo: &Combo) -> String {
+    combo.name.clone().unwrap_or_else(|| {
+        let params = combo.params.iter();
         params.map(|(name, value)| format!("{name}={}", text(value))).join("-")
     })
 }
 
-/// Returns the folder of a pair of server and load, below the folder of its experiment. `further` are more parts of the name, such as `WL-`
-/// and `request_rate=4`. The name is empty if both records are empty and there are no more parts.
+/// Returns the name of the folder of a server and a load, below the folder of their experiment. `further` are more parts of the name, such
+/// as `WL-` and `request_rate=4`. The name is empty if both combinations are empty and there are no more parts.
 pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
     folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
 }
 
-/// Returns the folder of a pair. Each record comes with the word that precedes it.
+/// Returns the name of the folder of two combinations, each with the word that precedes it in the name.
 pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     let mut parts = Vec::new();
-    for (side, record) in sides {
-        if record.name.is_some() || !record.params.is_empty() {
-            parts.extend([side.to_owned(), name(record)]);
+    for (side, combo) in sides {
+        if combo.name.is_some() || !combo.params.is_empty() {
+            parts.extend([side.to_owned(), name(combo)]);
         }
     }
     parts.extend(further.iter().map(|part| (*part).to_owned()));

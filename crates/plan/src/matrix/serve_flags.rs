@@ -10,7 +10,7 @@ use crate::{Flag, HIDDEN, ServeCommand};
 pub struct ServeFlags {
     /// The words before the flags: `vllm serve`, with its launcher if it has one.
     pub program: Vec<String>,
-    /// The model, where the command names it.
+    /// The model, if the command names it.
     pub model: Option<String>,
     /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command. If a flag is given twice,
     /// the last one counts. A switch has no values.
@@ -32,30 +32,30 @@ impl ServeFlags {
             program: whole.before().to_vec(),
             ..ServeFlags::default()
         };
-        command.take_positional(whole.positional());
+        command.add_positional(whole.positional());
         for flag in whole.flags() {
             let words = flag.words(command.most_values(&flag));
-            let (values, alone) = flag.after.split_at(words.len() - 1);
+            let (values, others) = flag.after.split_at(words.len() - 1);
             let given = flag
                 .attached
                 .map_or_else(|| values.to_vec(), |value| vec![value.to_owned()]);
-            if !command.take(&flag, given) {
+            if !command.add(&flag, given) {
                 command.apart.extend_from_slice(&argv[words]);
             }
-            command.take_positional(alone);
+            command.add_positional(others);
         }
         Some(command)
     }
 
-    /// Takes words that belong to no flag. The first is the model, unless that is known; the others are kept apart.
-    fn take_positional(&mut self, words: &[String]) {
+    /// Adds words that belong to no flag. The first is the model, if that is not known yet; the others are kept apart.
+    fn add_positional(&mut self, words: &[String]) {
         let model = words.first().filter(|_| self.model.is_none());
         self.apart.extend_from_slice(&words[model.iter().count()..]);
         self.model = self.model.take().or(model.cloned());
     }
 
-    /// Returns the greatest number of words after a flag that are its values. Until the model is known, the word after the values may be
-    /// the model.
+    /// Returns the largest number of words after a flag that may be its values. Until the model is known, the word after them may be the
+    /// model.
     fn most_values(&self, flag: &Flag<'_>) -> usize {
         let name = flag.name.as_deref().unwrap_or_default();
         if self.model.is_some() || is_list(name) {
@@ -67,8 +67,8 @@ impl ServeFlags {
         }
     }
 
-    /// Adds a flag and returns true, if a file can hold it.
-    fn take(&mut self, flag: &Flag<'_>, values: Vec<String>) -> bool {
+    /// Adds a flag if a file can hold it, and returns true if it did.
+    fn add(&mut self, flag: &Flag<'_>, values: Vec<String>) -> bool {
         let Some(name) = &flag.name else { return false };
         if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
             return false;

@@ -23,7 +23,7 @@ table! {
     }
 }
 
-/// Key of a file of combinations.
+/// Key of the path of a file of combinations.
 pub(crate) const PARAMS_FILE: &str = "params_file";
 
 /// Reads the combinations of `[[serve.combos]]` or `[[bench.combos]]`, then those of the parameter file.
@@ -76,7 +76,8 @@ impl Reader<'_> {
         Some(combo)
     }
 
-    /// Reads a file in vLLM's form. Its values have neither axes nor references to variables.
+    /// Reads a parameter file, which has the form of `vllm bench sweep`. Its values are taken as they are: they define no axes, and
+    /// references in them are not expanded.
     fn params_file(&mut self, node: &Node, side: Side) -> Vec<(Span, Combo)> {
         let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
             return Vec::new();
@@ -89,7 +90,7 @@ impl Reader<'_> {
         let root = json_text::parse(&text, source, &mut self.found);
         for record in root.children() {
             self.check_spellings(record.entries());
-            // A combination of serve settings may have a command and variables of its own.
+            // A combination of server settings may set `command` and `env.NAME`, which are not flags.
             if side == Side::Bench {
                 self.check_flags(record.entries(), side.table());
             }
@@ -111,11 +112,11 @@ pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
     }
 }
 
-/// The key that names a combination.
+/// Key for the name of a combination in a parameter file.
 const NAME: &str = "_benchmark_name";
 
 /// Reads the combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside an object takes
-/// precedence over the name outside.
+/// precedence over the key of the object.
 pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
     let records = root.children();
     if !matches!(root.kind, Kind::List(_) | Kind::Table(_)) {

@@ -1,5 +1,5 @@
-//! Declares the tables of the plan. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so that they cannot
-//! differ.
+//! Declares the tables of the plan. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so these three always
+//! agree.
 
 use super::Reader;
 use crate::written::{self, Definitions, ListOfWords, described};
@@ -24,12 +24,12 @@ pub(crate) trait Table: Sized {
     const TITLE: &'static str;
     /// Its description.
     const ABOUT: &'static str;
-    /// Prefix of its keys in messages: `serve.`.
+    /// Prefix of its keys in messages, such as `serve.`.
     const PREFIX: &'static str;
     /// Form of the values of keys that the user names, if the table allows them.
     const OTHERS: Option<SchemaOf>;
 
-    /// Its keys, with those of tables that are part of it.
+    /// Its keys, and those of tables that are embedded in it.
     fn keys() -> Vec<KeySchema>;
 
     /// Reads the values of all keys.
@@ -38,7 +38,7 @@ pub(crate) trait Table: Sized {
     /// Validates and completes the table after its keys were read.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
-    /// Reads its keys from a table that may have other keys.
+    /// Reads its keys from a table that may have other keys. Returns `None` if a required key has no valid value.
     fn part(reader: &mut Reader<'_>, node: &Node) -> Option<Self> {
         let mut table = OpenTable {
             node,
@@ -81,7 +81,7 @@ impl<T: Table> written::Written for T {
 pub(crate) struct OpenTable<'n> {
     node: &'n Node,
     prefix: &'static str,
-    /// True if every required key has a valid value.
+    /// True if every required key that was read has a valid value.
     is_complete: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Key<T> {
     bounds: Option<RangeInclusive<u32>>,
     default: T,
     is_required: bool,
-    /// Message and remedy for a table without this key, if the table is invalid without it.
+    /// Message and remedy for a table without this key; `None` if the table is valid without it, or its own check reports that.
     missing: Option<(&'static str, &'static str)>,
     /// Returns the keys of the table that this field embeds, if it embeds one.
     part: Option<fn() -> Vec<KeySchema>>,

@@ -1,4 +1,4 @@
-//! The distribution of latencies at the points that an answer names: the share of requests that took at most a given time.
+//! Charts of the distribution of latencies at the points that an answer names: the share of requests that took at most a given time.
 
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -12,8 +12,8 @@ use vsweep_strategy::stats::figure_of;
 /// Maximum number of curves in a panel.
 const MOST_SHOWN: usize = 6;
 
-/// The curves of a chart, each a point with a class: the best points and the knee of a workload, each with every class of a mixed load, up
-/// to [`MOST_SHOWN`] curves. The class is `None` if the load is not mixed.
+/// Returns the curves of a chart, at most [`MOST_SHOWN`], each as the index of a point and a class. The points are the best ones and the knee
+/// of a workload. A point under a mixed load has a curve for each class; otherwise the class is `None`.
 fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
     let points = answer.bests().chain(answer.knee).unique();
     let curves = points.flat_map(|at| {
@@ -24,7 +24,7 @@ fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> V
     curves.take(MOST_SHOWN).collect()
 }
 
-/// A chart for each workload whose benchmark recorded histograms.
+/// Returns a chart for each workload whose benchmark recorded histograms.
 pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributions: &Distributions) -> Vec<Chart> {
     let workloads = subject.points.workloads();
     let charts = workloads
@@ -34,7 +34,7 @@ pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributi
     numbered("cdf", charts.collect())
 }
 
-/// Share of gaps of 0 ms above which the note explains why a line begins above 0 %.
+/// Share of gaps between tokens that are 0 ms. Above it, the note explains why a line begins above 0 %.
 const MANY_ZEROS: f64 = 0.1;
 
 fn draw(

@@ -1,5 +1,5 @@
-//! Doubts about the runs of a point together. The runs may differ by more than noise explains, because of a disturbance of the machine, or
-//! a property of the server that the median alone would hide. Or the server became slower or faster during a launch.
+//! Doubts that follow from several runs. The runs of a point may differ by more than noise explains, because of a disturbance of the
+//! machine, or a property of the server that the median alone would hide. A server may also become slower or faster during a launch.
 
 use crate::table::marks::closed_loop_slots;
 use crate::table::{Spread, Table};
@@ -8,8 +8,8 @@ use vsweep_base::validity::Code;
 use vsweep_strategy::checks::{Step, drift};
 use vsweep_strategy::stats::RunPrior;
 
-/// Figures in which repetitions should agree, each with the largest ratio between agreeing ones. Repetitions on a quiet machine stay within
-/// some percent of throughput; latencies, above all their tails, scatter more.
+/// Figures in which repetitions should agree, each with the largest ratio of values that agree. On a quiet machine, throughputs differ by a
+/// few percent. Latencies scatter more, above all their tails.
 const REPEATED: [(&str, f64); 8] = [
     ("output_throughput", 1.25),
     ("request_throughput", 1.25),
@@ -20,7 +20,7 @@ const REPEATED: [(&str, f64); 8] = [
     ("median_e2el_ms", 2.0),
     ("p99_e2el_ms", 2.0),
 ];
-/// Largest difference between latencies that always agree, in milliseconds: the operating system's scheduler alone can take as long.
+/// Difference between latencies, in milliseconds, up to which they always agree: the operating system's scheduler alone can take as long.
 const NOTICED_MS: f64 = 10.0;
 
 /// A figure in which runs disagree, and the range of its values.
@@ -65,14 +65,14 @@ const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
 /// Prior of the noise between other runs. With random arrivals, each run has a load of its own.
 const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
-/// A launch whose figure changed while it was measured.
+/// A change of a figure from run to run of one launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Drift {
     /// Code of the doubt.
     pub code: Code,
     /// The figure that shows it.
     pub metric: &'static str,
-    /// Ratio of the last run to the first.
+    /// Ratio by which the figure changed.
     pub ratio: f64,
     /// Row of one of its runs.
     pub row: usize,
@@ -86,7 +86,7 @@ impl Drift {
     }
 }
 
-/// Returns the launches that changed, once for each figure that shows a change. `points` yields the rows by which each point is judged.
+/// Returns the drifts of all launches, one for each figure that changed. `points` yields the rows by which each point is judged.
 pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drift> {
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
@@ -116,8 +116,8 @@ fn is_long_enough(runs: &Table, row: usize) -> bool {
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-/// Returns the ratio by which a figure changed on one launch, if it did. Closed loops and others are judged separately, because their noise
-/// differs.
+/// Returns the ratio by which a figure changed on one launch, if it did. `rows` has each run's load and row. Closed loops and other loads are
+/// judged separately, because their noise differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_closed: bool| -> Vec<Step> {

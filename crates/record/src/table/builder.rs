@@ -26,20 +26,20 @@ pub const ECHOED: [&str; 9] = [
     "tokenizer_id",
 ];
 
-/// Column with the start of a run's server; only if a server has several.
+/// Column with the slot of a run's start; left out if every run belongs to the first start.
 const START: &str = "start";
 
 /// A table under construction.
 #[derive(Debug, Default)]
 pub struct TableBuilder {
     columns: Vec<Column>,
-    /// Indices of the columns by section and name; those of parameters by every spelling that occurred.
+    /// Indices of the columns, by section and name. A parameter has an entry for every spelling that occurred.
     indices: HashMap<Section, HashMap<Box<str>, usize>>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
     /// The names of the last run's figures, and the indices of their columns.
     figures: (Arc<[Box<str>]>, Arc<[usize]>),
-    /// Names of figures in doubts, whose memory all runs share.
+    /// The names of figures in doubts. Each is stored once, and shared by all runs.
     names: HashMap<String, Arc<str>>,
 }
 
@@ -121,6 +121,7 @@ impl TableBuilder {
         });
     }
 
+    /// Returns the stored copy of a figure's name.
     fn name_of(&mut self, name: &str) -> Arc<str> {
         match self.names.get(name) {
             Some(name) => name.clone(),
@@ -139,7 +140,7 @@ impl TableBuilder {
         self.columns.retain(|column| {
             let is_metric = column.section == Section::Metric;
             let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
-            // A figure of an external benchmark with the name of a column of vsweep means something else.
+            // An external benchmark may use the name of a column of vsweep for another figure.
             let has_reserved_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
                 .into_iter()
                 .any(|section| has(section, column));
@@ -153,10 +154,10 @@ impl TableBuilder {
                 Section::Bench => ("bench", Section::Serve),
                 _ => continue,
             };
-            let ours = [Section::Identity, Section::Origin, Section::Cause];
-            let reserved = ours.into_iter().any(|section| has(section, column));
-            let measured = has(Section::Derived, column) || (has(Section::Metric, column) && !is_echo(column));
-            if has(rival, column) || reserved || measured {
+            let reserved = [Section::Identity, Section::Origin, Section::Cause];
+            let is_reserved = reserved.into_iter().any(|section| has(section, column));
+            let is_figure = has(Section::Derived, column) || (has(Section::Metric, column) && !is_echo(column));
+            if has(rival, column) || is_reserved || is_figure {
                 column.name = format!("{side}.{}", column.name);
             }
         }
@@ -198,6 +199,7 @@ impl TableBuilder {
         self.figures = (Arc::clone(figures.names()), indices);
     }
 
+    /// Sets a cell of the run that is being added. A second value replaces the first; cells of earlier runs without a value are missing.
     fn put(&mut self, index: usize, cell: Cell) {
         let cells = &mut self.columns[index].cells;
         cells.resize(self.runs.len());

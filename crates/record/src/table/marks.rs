@@ -1,4 +1,5 @@
-//! The input of a table: one run. Also the doubts that a table keeps, about a run or about a point with several runs.
+//! The runs as input of a table, and the facts about a run that a table keeps, such as doubts. Also the doubts about a point with several
+//! runs.
 
 use super::{RunFigures, Table};
 use crate::journal::{Figures, Machine};
@@ -23,7 +24,7 @@ impl Mark {
         Mark { code, figures }
     }
 
-    /// Returns true if it casts doubt on a figure.
+    /// Returns true if the mark casts doubt on a figure.
     pub fn touches(&self, figure: &str) -> bool {
         match self.figures.is_empty() {
             true => self.code.touches(figure),
@@ -31,8 +32,8 @@ impl Mark {
         }
     }
 
-    /// Returns the mark for a point with several runs. A mark for too little time or too few requests is judged again by the sums of the
-    /// runs; `None` if the sums suffice.
+    /// Returns this mark of a run for its point, whose runs are in these rows. A mark for too little time or too few requests is judged
+    /// again by the sums over the runs; `None` if the sums suffice.
     pub fn of_point(&self, runs: &Table, rows: &[usize]) -> Option<Mark> {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {
@@ -67,7 +68,7 @@ pub(super) fn closed_loop_slots(runs: &Table, row: usize) -> Option<f64> {
     runs.cell("max_concurrency", row).number().filter(|_| !is_paced)
 }
 
-/// One run as input of a table; by default a valid one without further facts.
+/// One run as input of a table. By default, its outcome is `Ok` and nothing else is known of it.
 #[derive(Debug, Clone, Default)]
 pub struct RunRow<'a> {
     /// The point's id.

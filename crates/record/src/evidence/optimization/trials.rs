@@ -1,5 +1,5 @@
-//! The result of each start of an optimisation, for each workload and for all together: a value with its error, or the reason why the start
-//! has none. Also the duration of each start.
+//! The results of the starts of an optimisation, for each workload and for all together: a value with its error, or the reason why the
+//! start has none. Also the durations of the starts.
 
 use super::{Results, Shares};
 use crate::evidence::JournalSources;
@@ -22,26 +22,29 @@ const LEAST_LOAD_ERROR: f64 = 0.005;
 pub(super) struct Trials<'a> {
     record: &'a Optimization,
     state: &'a State,
-    /// The experiment from all starts, with the question that ranks the servers, once for each workload.
+    /// The experiment with all starts, and with the question that ranks the servers, once for each workload.
     experiment: Experiment,
     /// Standings of the servers, by slot, workload and server id.
     standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,
-    /// Seconds of runs with their preparation, and the cause of the last failure, by server and slot.
+    /// The runs of each start, by server and slot.
     tallies: HashMap<(ServerId, u32), Tally>,
     /// The best value of each workload.
     shares: Shares,
     /// The direction in which the figure of one workload gets better.
     better_figure: Better,
-    /// The direction in which the joint value of a server gets better: of its figure, or of its share of the best if there are several
-    /// workloads.
+    /// The direction in which the joint value of a start gets better. The value is its figure or, with several workloads, its smallest
+    /// share of the best figures.
     pub better: Better,
     /// The name of the question.
     pub question: String,
 }
 
+/// The runs of one start together.
 #[derive(Debug, Default)]
 struct Tally {
+    /// Seconds of the runs and their preparation.
     seconds: f64,
+    /// Cause of the last failure.
     cause: Option<Cause>,
 }
 
@@ -181,25 +184,25 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the logarithm of a figure. For a figure of 0, which is the best if lower ones are better, it is that of half the smallest other
-    /// figure of the workload.
+    /// Returns the logarithm of a figure. A figure of 0, which is the best if lower is better, counts as half the smallest other figure of
+    /// the workload.
     fn logarithm(&self, value: f64, workload: &str) -> f64 {
         if value > 0.0 {
             value.ln()
         } else {
-            self.least(workload).ln()
+            self.half_smallest(workload).ln()
         }
     }
 
-    /// Returns the logarithm that stands for a figure of 0 of the only workload; `None` if no start has such a figure, or there are several
-    /// workloads.
+    /// Returns the logarithm that replaces the one of a figure of 0, if there is a single workload; `None` if there are several, or if no
+    /// start has a figure of 0.
     pub fn ln_of_zero(&self) -> Option<f64> {
         let [question] = self.experiment.questions.as_slice() else {
             return None;
         };
         let workload = &*question.workload;
         let mut own = self.standings_of(workload);
-        own.any(is_zero).then(|| self.least(workload).ln())
+        own.any(is_zero).then(|| self.half_smallest(workload).ln())
     }
 
     /// Returns true if a figure of a start is 0.
@@ -210,7 +213,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns half the smallest figure above 0 of a workload on any start; 1 if there is none.
-    fn least(&self, workload: &str) -> f64 {
+    fn half_smallest(&self, workload: &str) -> f64 {
         let figures = self.standings_of(workload).filter_map(|standing| match standing {
             Standing::Valued { value, .. } if *value > 0.0 => Some(*value),
             _ => None,
@@ -228,11 +231,11 @@ impl<'a> Trials<'a> {
 
     fn trial_of_failure(&self, server: &ServerId, slot: u32) -> Trial {
         let tally = self.tallies.get(&(server.clone(), slot));
-        of_cause(tally.and_then(|tally| tally.cause))
+        trial_of_cause(tally.and_then(|tally| tally.cause))
     }
 
     /// Returns the result of a search: the load that it found, multiplied by the number of replicas that fit on the user's GPUs, or the
-    /// reason why there is none. Nothing counts that was measured on a server whose answers are in doubt.
+    /// reason why there is none. A server whose answers are in doubt has failed, because none of its measurements counts.
     fn trial_of_load(&self, server: &ServerId, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         if self.state.doubted_server(server).is_some() {
             return Trial::Failed;
@@ -241,7 +244,7 @@ impl<'a> Trials<'a> {
         let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
         let replicas = f64::from(replicas_on(self.record.gpus, whole_gpus(gpus)).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
-            return of_cause(Some(failure.cause));
+            return trial_of_cause(Some(failure.cause));
         }
         let Some(answer) = record.answer(target) else {
             return self.trial_of_failure(server, slot);
@@ -253,9 +256,9 @@ impl<'a> Trials<'a> {
             },
             Found::None => Trial::Unmet,
             Found::Undecided => {
-                // The interval's end may well be exceeded, so the bound is the end of the whole distribution.
-                let found = answer.posterior.as_ref().filter(|_| answer.high.is_finite());
-                let end = found.and_then(|own| own.quantiles.last().copied().filter(|end| !own.is_ceiling(*end)));
+                // The load may well be above its interval, so the upper bound is the end of the whole distribution.
+                let posterior = answer.posterior.as_ref().filter(|_| answer.high.is_finite());
+                let end = posterior.and_then(|own| own.quantiles.last().copied().filter(|end| !own.is_ceiling(*end)));
                 let end = end.map_or(f64::INFINITY, |end| end.max(answer.high));
                 Trial::Undecided {
                     ln_below: Some((end * replicas).ln()).filter(|bound| bound.is_finite()),
@@ -273,7 +276,7 @@ impl<'a> Trials<'a> {
 
 /// Returns the winner of the first question of an answer, which is the question of the optimisation. If the question is asked for several
 /// workloads, the winner is the one for all together. The choice is decidable if the winner is sure, or if more starts are worthwhile. With
-/// a budget they are, whenever the answer advises any; without a budget, only if they are expected to bring certainty.
+/// a budget, they are worthwhile whenever the answer advises any; without one, only if they are expected to make the winner sure.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Incumbent> {
     let first = answer.questions.first()?;
     let (config, probability) = match answer.together.iter().find(|other| other.question == first.question) {
@@ -303,7 +306,7 @@ fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
     state.servers.iter().map(of).collect()
 }
 
-/// Returns the factor, 1 or -1, that makes higher better.
+/// Returns the factor, 1 or -1, that turns figures into values of which higher ones are better.
 pub(super) fn sign(better: Better) -> f64 {
     match better {
         Better::Higher => 1.0,
@@ -315,7 +318,8 @@ fn is_zero(standing: &Standing) -> bool {
     matches!(standing, Standing::Valued { value, .. } if *value == 0.0)
 }
 
-fn of_cause(cause: Option<Cause>) -> Trial {
+/// Returns the result of a start without a value, by the cause of its failure.
+fn trial_of_cause(cause: Option<Cause>) -> Trial {
     match cause {
         Some(Cause::OomAtLoad | Cause::KvCacheTooSmall | Cause::OomUnderLoad) => Trial::DidNotFit,
         _ => Trial::Failed,

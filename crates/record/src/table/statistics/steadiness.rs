@@ -116,8 +116,8 @@ fn is_long_enough(runs: &Table, row: usize) -> bool {
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-/// Returns the ratio by which a figure changed on one launch, if it did. `rows` has each run's load and row. Closed loops and other loads are
-/// judged separately, because their noise differs.
+/// Returns the ratio by which a figure changed on one launch, if it did. `rows` has each run's load and row. Closed loops and other loads
+/// are judged separately, because their noise differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_closed: bool| -> Vec<Step> {

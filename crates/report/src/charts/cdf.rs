@@ -12,8 +12,8 @@ use vsweep_strategy::stats::figure_of;
 /// Maximum number of curves in a panel.
 const MOST_SHOWN: usize = 6;
 
-/// Returns the curves of a chart, at most [`MOST_SHOWN`], each as the index of a point and a class. The points are the best ones and the knee
-/// of a workload. A point under a mixed load has a curve for each class; otherwise the class is `None`.
+/// Returns the curves of a chart, at most [`MOST_SHOWN`], each as the index of a point and a class. The points are the best ones and the
+/// knee of a workload. A point under a mixed load has a curve for each class; otherwise the class is `None`.
 fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
     let points = answer.bests().chain(answer.knee).unique();
     let curves = points.flat_map(|at| {

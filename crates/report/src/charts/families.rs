@@ -1,5 +1,5 @@
-//! One curve per server config, with the load along it, in the plane of throughput per GPU against speed per user. Few servers have a
-//! colour each. Many are coloured by their most important setting.
+//! Charts of throughput per GPU against speed per user, with one curve for each server config. The load varies along a curve. If there are
+//! few servers, each has its own colour; otherwise the colour shows the setting that explains most.
 
 use super::multiples::groups;
 use super::{ChartContext, of_workload};
@@ -54,7 +54,7 @@ fn draw(
     let placed = placed
         .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
         .collect_vec();
-    // In the order of the settings, as in the charts of latency, so that a server has the same colour in both.
+    // Families are in the order of the settings, as in the charts of latency, so that a server has the same colour in both.
     let mut families = groups(&placed, &server_columns, |placed| placed.point.row);
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
@@ -83,7 +83,8 @@ fn draw(
     for (family, colour) in families.iter().zip(&colours) {
         let place = shown.iter().position(|known| *known == colour);
         let left = || colours.iter().unique().filter(|own| !shown.contains(own)).count();
-        // Of the servers that share a colour, the best one has it. Those on the frontier get colours of their own while there are any.
+        // Of the servers with the same setting, the best one gets its colour. Others get a colour of their own if they are on the frontier
+        // and enough colours are left.
         let has_own = match place {
             None => shown.len() < MOST_CURVES,
             Some(_) => on_front(family) && shown.len() + left() < MOST_CURVES,

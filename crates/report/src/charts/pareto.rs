@@ -16,8 +16,8 @@ const SHORT_LINE: usize = 24;
 /// Most settings that a label names. If there are more, the note names them, and the labels have only the values.
 const MOST_NAMED: usize = 3;
 
-/// The Pareto charts of a report, one for each workload with several points, or the reason why there is none. `recommended` are indices of
-/// points, which are ringed.
+/// Returns the Pareto charts of a report, one for each workload with several points, or the reason why there is none. The points with the
+/// indices `recommended` are ringed.
 pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[usize]) -> Result<Vec<Chart>, String> {
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
@@ -46,7 +46,8 @@ pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[us
     }
 }
 
-/// The Pareto chart of two figures; frontier points are labelled by the columns `label_by`, or by all settings that vary if it is empty.
+/// Returns the Pareto chart of two figures. Points on the frontier are labelled with the columns `label_by`; if there are none, with all
+/// settings that vary.
 pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String], recommended: &[usize]) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
@@ -165,7 +166,7 @@ fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
 
 fn label_columns<'a>(subject: &ChartContext<'a>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Vec<&'a Column> {
     if label_by.is_empty() {
-        // The title says what all points share.
+        // The title has the settings that all points share.
         return varying_within(subject.points, &tradeoff.workload);
     }
     let columns = label_by.iter().filter_map(|name| subject.points.runs.column(name));

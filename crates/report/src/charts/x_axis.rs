@@ -1,5 +1,5 @@
-//! The x axis: the steps of a setting, or a figure. Numbers are placed at their value; other values of a setting follow, each with its own
-//! tick. Also chooses the scale that suits the values of an axis.
+//! The x axis of a chart, along a setting or a figure, and the scale that suits the values of an axis. Numbers are placed at their value;
+//! other values of a setting follow, each with its own tick.
 
 use crate::chart::{Axis, Scale, Tick};
 use crate::ordered::Ordered;
@@ -103,8 +103,8 @@ fn label(cell: &Cell) -> String {
     }
 }
 
-/// The scale that suits the steps of a load, in ascending order: linear for even steps from about zero, for a single step, or if the first
-/// is not positive, else logarithmic. A linear axis begins at zero, so other steps would leave its left side empty.
+/// The scale that suits the steps of a load, in ascending order. It is linear for a single step, if the first is not positive, or for even
+/// steps that begin near zero; otherwise it is logarithmic. A linear axis begins at zero, so other steps would leave its left side empty.
 fn scale_of_steps(numbers: &[f64]) -> Scale {
     let [first, second, before, last] = match numbers {
         [first, last] => [*first, *last, *first, *last],

@@ -10,10 +10,10 @@ use minijinja::{Value, context};
 use vsweep_base::shell::{shell_command, shell_line};
 use vsweep_record::table::MetricSet;
 
-/// Further figures of a winner, after those that its workload is judged by.
+/// Figures that a card shows after those by which the workload is judged.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
 
-/// The card of a point that is best in a metric. Its configuration file is the one that answers `question`.
+/// Returns the card of the point with the index `at`, which is best in a metric. Its configuration file is the one that answers `question`.
 pub fn parts(
     inputs: &Inputs<'_>,
     configs: &[Config],
@@ -60,7 +60,8 @@ pub fn parts(
     }
 }
 
-/// The command lines of the point of a row: the server's, if it is a command of its own, and the benchmark's.
+/// Returns the command lines of the point in a row: the server's, unless there is none or the benchmark loads the engine itself, and the
+/// benchmark's.
 pub fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
     let run = inputs.state.runs().nth(row)?;
     let server = inputs.state.servers.get(&run.server);

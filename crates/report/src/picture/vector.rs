@@ -1,13 +1,16 @@
-//! A canvas as an SVG file. Lengths are units of the picture.
+//! Writes a canvas as an SVG file. Lengths are in units of the canvas.
 
 use super::canvas::{Canvas, Element, Position};
 use super::font::text_width;
 use super::palette::Colour;
 
-/// Font families that viewers have. A text keeps its width in each of them.
+/// Font families, of which each viewer has at least one. A text has the same width in all of them, because it is stretched.
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
 
-/// Writes a canvas on white as an SVG file.
+/// Size of a font in SVG, relative to the size of a text style.
+const FONT_SIZE: f64 = 0.84;
+
+/// Returns the text of an SVG file that shows the canvas on white.
 pub fn to_svg(canvas: &Canvas) -> String {
     let (width, height) = canvas.size;
     let elements = canvas.elements.iter();
@@ -51,7 +54,7 @@ fn show(element: &Element, Colour(red, green, blue): Colour) -> String {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             format!(
                 r#"<text x="{x:.2}" y="{y:.2}" font-size="{:.2}" font-weight="{weight}" textLength="{width:.2}" lengthAdjust="spacingAndGlyphs" fill="{colour}">{text}</text>"#,
-                style.size * 0.84
+                style.size * FONT_SIZE
             )
         }
     }

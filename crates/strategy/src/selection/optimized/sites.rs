@@ -29,7 +29,7 @@ const STEP: f64 = 0.8;
 /// Precision of a site without information.
 const LEAST_PRECISION: f64 = 1e-6;
 
-/// Returns the sites of observations of values whose prior has mean zero and these covariances.
+/// Returns the site of each observation. The prior of the observed values has mean zero and these covariances.
 pub(super) fn sites(observed: &[Datum], covariance: impl Fn(usize, usize) -> f64) -> Vec<Site> {
     let bounds: Vec<usize> = (0..observed.len())
         .filter(|i| !matches!(observed[*i], Datum::Value(..)))
@@ -58,7 +58,7 @@ pub(super) fn sites(observed: &[Datum], covariance: impl Fn(usize, usize) -> f64
             let variance = (covariance(i, i) - dot(&column, &column)).max(1e-12);
             let mean = dot(&column, &residual);
             let (precision, weighted) = natural[i];
-            // The belief without this observation.
+            // The cavity: the belief without this observation.
             let cavity_precision = (1.0 / variance - precision).max(1e-9);
             let cavity = ((mean / variance - weighted) / cavity_precision, 1.0 / cavity_precision);
             let (mean, variance) = moments(observed[i], cavity);
@@ -73,26 +73,26 @@ pub(super) fn sites(observed: &[Datum], covariance: impl Fn(usize, usize) -> f64
     sites(&natural)
 }
 
-/// Returns the mean and variance of a normal variable, given on which side of a bound it lies.
+/// Returns the mean and variance of a normal variable after the observation that it lies on one side of a bound.
 fn moments(observed: Datum, (mean, variance): (f64, f64)) -> (f64, f64) {
     let (bound, error, sign) = match observed {
         Datum::Below(bound, error) => (bound, error, 1.0),
         Datum::Above(bound, error) => (bound, error, -1.0),
         Datum::Value(..) => return (mean, variance),
     };
-    let all = variance + error;
-    let z = sign * (bound - mean) / all.sqrt();
+    let total = variance + error;
+    let z = sign * (bound - mean) / total.sqrt();
     let ratio = hazard(z);
-    let mean = mean - sign * variance * ratio / all.sqrt();
+    let mean = mean - sign * variance * ratio / total.sqrt();
     (
         mean,
-        (variance - variance * variance * ratio * (ratio + z) / all).max(1e-12),
+        (variance - variance * variance * ratio * (ratio + z) / total).max(1e-12),
     )
 }
 
 /// Returns the standard normal density at `z`, divided by the probability below `z`.
 fn hazard(z: f64) -> f64 {
-    // Both underflow far below; this is the limit of their ratio.
+    // Far below the mean, density and probability underflow. Their ratio approaches this value.
     if z < -20.0 {
         return -z - 1.0 / z;
     }

@@ -104,12 +104,12 @@ impl<'a> Schedule<'a> {
     }
 
     /// The shard's starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts,
-    /// then one start without neighbours of winners and their ties that were measured next to other servers. There are none until all
-    /// shards have measured everything else. A comparison or a part of the plan has only the advised starts.
+    /// then one start each, alone on the machine, of winners and servers tied with them that were measured next to other servers. There are
+    /// none until all shards have measured everything else. A comparison, or a part of the matrix, has only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
-        // Most plans have none of these starts. For them, the walk over all points is saved.
+        // Most plans have none of these starts, and need no walk over all points.
         let is_wanted = has_finals || is_packed || self.advised.is_some();
         let is_measured = is_wanted && self.is_measured(state);
         let finals = (is_measured && has_finals).then(|| finalists(self.plan, self.matrix, state));
@@ -167,12 +167,12 @@ impl<'a> Schedule<'a> {
         self.plan.repeat_first && !start.is_alone()
     }
 
-    /// Returns true if the plan asks for an optimisation that is not recorded. Which starts it wants is not known before it is.
+    /// Returns true if the plan asks for an optimisation that is not recorded yet. Until then, the starts that it wants are not known.
     fn is_to_begin(self, state: &State) -> bool {
         needs_predictions(self.plan, self.matrix, state.optimization())
     }
 
-    /// Returns true if any work is left, or if an optimisation is to begin that may have some.
+    /// Returns true if any work is left. Before an optimisation begins, any planned start counts as work.
     pub fn has_work(self, state: &State) -> bool {
         let is_left = |start: Start| self.has_group(&start, state);
         if self.chooses_starts() && !self.is_to_begin(state) {

@@ -108,6 +108,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a text, and expands the references in it.
     pub(crate) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.kind {
             Kind::Text(text) => Some(self.expand(text, node.span)),
@@ -115,6 +116,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a whole number within these bounds.
     pub(crate) fn whole(&mut self, node: &Node, what: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let value = match &node.kind {
             Kind::Number(number) => number.as_u64().and_then(|value| u32::try_from(value).ok()),
@@ -146,6 +148,7 @@ impl Reader<'_> {
         self.refuse(node.span, format!("`{what}` cannot be `{text}`"), remedy)
     }
 
+    /// Returns the items of a list. Any other value is reported with this remedy.
     pub(crate) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
         match &node.kind {
             Kind::List(items) => Some(items),
@@ -165,6 +168,7 @@ impl Reader<'_> {
         Some(items.iter().filter_map(|item| read(self, item)).collect())
     }
 
+    /// Returns the entries of a table. Any other value is reported with this remedy.
     pub(crate) fn table<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Entry]> {
         match &node.kind {
             Kind::Table(entries) => Some(entries),
@@ -228,6 +232,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a table of environment variables.
     pub(crate) fn env(&mut self, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
         let Kind::Table(entries) = &node.kind else {
             return self.wrong_kind(node, what, "a table of variables");
@@ -274,7 +279,7 @@ impl Reader<'_> {
         percent.filter(|percent| range.contains(percent)).or_else(|| {
             let (least, most) = (range.start(), range.end());
             let message = format!("`{what}` must be a percentage from {least} to {most}");
-            // A small number may be a share instead.
+            // A number below 1 may be meant as a share, so it is not repeated as a percentage.
             let meant = node.number().filter(|number| *number >= 1.0 && range.contains(number));
             self.refuse(node.span, message, format!("write \"{} %\"", meant.unwrap_or(3.0)))
         })

@@ -1,5 +1,5 @@
-//! Declares the tables of the plan. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so these three always
-//! agree.
+//! Declares the tables of the plan. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so these three
+//! always agree.
 
 use super::Reader;
 use crate::written::{self, Definitions, ListOfWords, described};

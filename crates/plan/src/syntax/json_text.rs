@@ -1,4 +1,4 @@
-//! Parses JSON text to the value tree. JSON must be strict, except for `Infinity` and `NaN`, which Python writes.
+//! Parses JSON text into a tree of nodes. The JSON must be strict, except for `Infinity` and `NaN`, which Python writes.
 
 use super::toml_text::TOO_LARGE;
 use crate::{Diagnostics, Entry, Kind, Node, Problem, Span};
@@ -102,7 +102,7 @@ fn number_kind(text: &str) -> Result<Kind, Problem> {
             Err(Problem::of(TOO_LARGE, "write it as a string if the program takes it"))
         }
         Ok(number) => Ok(Kind::Number(number)),
-        // Python writes numbers that are not finite as these words, and its programs accept these texts for the numbers.
+        // Python writes these words for numbers that are not finite. Its programs accept the strings `inf` and `nan` as such numbers.
         Err(_) if text == "Infinity" => Ok(Kind::Text("inf".to_owned())),
         Err(_) if text == "-Infinity" => Ok(Kind::Text("-inf".to_owned())),
         Err(_) if text == "NaN" => Ok(Kind::Text("nan".to_owned())),

@@ -4,6 +4,7 @@ use crate::forms::{Exclusive, Resource, SideBySide};
 use crate::{Condition, FromNode, Kind, Node, Params, Program, Reader, ServeCommand, Side, table};
 use std::time::Duration;
 
+/// Default of `wait`.
 const WAIT: Duration = Duration::from_secs(10 * 60);
 /// Maximum of `parallel`, which is more servers than any machine can run.
 const MOST_SERVERS: u32 = 1024;
@@ -79,6 +80,7 @@ impl FromNode for Parallel {
     }
 }
 
+/// Reads `exclusive`: the conditions, an empty list for every server, or `None` for no server.
 fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Vec<Condition>>> {
     if let Kind::Bool(is_all) = node.kind {
         return Some(is_all.then(Vec::new));

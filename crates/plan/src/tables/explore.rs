@@ -1,4 +1,4 @@
-//! The `[explore]` table: a spread of loads between two ends.
+//! The `[explore]` table: the settings of an exploration, which chooses loads between one request at a time and a saturated server.
 
 use crate::forms::{Scale, Vary as VaryWord};
 use crate::{FromNode, Node, Reader, table};

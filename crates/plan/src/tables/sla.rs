@@ -162,7 +162,8 @@ impl FromNode for Settings {
     }
 }
 
-/// Reads `required`: `Some(true)` if every server must meet the target (`"all"`), `Some(false)` if one is enough (`true`).
+/// Reads `required`: `Some(true)` if every server must meet the target (`"all"`), `Some(false)` if one is enough (`true`), `None` for
+/// `false`.
 fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool>> {
     match &node.kind {
         Kind::Bool(false) => Some(None),

@@ -1,23 +1,23 @@
 //! Draws requests for as long as they are wanted, for runs that are ended by time alone.
 //!
 //! Synthetic prompts are drawn in rounds, each with another seed. The rows of a file come in the order in which a run with a fixed number
-//! of requests uses them. Once all were used, they come again in the same order, if they may be used again.
+//! of requests uses them. After the last row, they come again in the same order if rows may be used again (`oversample`).
 
 use super::{Dataset, Draw, Item, Sampling};
 
 /// Number of rows of a file in the first draw. Each later draw is twice as large.
 const FIRST_ROWS: usize = 2048;
-/// Largest number of rows of a file that are used. They are kept in memory, because they may be used again.
+/// Number of rows of a file after which no larger draw is made. All drawn rows are kept in memory, because they may be used again.
 const MOST_ROWS: usize = 1 << 16;
-/// Difference between the seeds of two rounds. It is large, because users choose seeds that are close together, and a round should not
-/// repeat one of another run.
+/// Difference between the seeds of two rounds. Users choose seeds that are close together, so a small difference could repeat the prompts
+/// of another run.
 const NEXT_SEED: u32 = 0x9e37_79b9;
 
-/// A function that takes drawn requests, and returns false if no more are wanted.
+/// A function that takes drawn requests. It returns false if it wants no more.
 pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
 
-/// Draws until no more requests are wanted. A file ends earlier if its rows may not be used again (`oversample`). If `first` is set, the
-/// first requests are those of a run with that number of requests; a file then gives only these.
+/// Draws requests until `take` wants no more, or until a file has no more rows and may not use them again. If `first` is set, the first
+/// requests are those of a run with that number of requests; a file then gives only these.
 pub fn draw_endlessly(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -26,7 +26,7 @@ pub fn draw_endlessly(
 ) -> Result<(), String> {
     let mut drawn = 0;
     let mut numbered = |mut items: Vec<Item>, offset: usize| {
-        // Each round numbers its requests from 0.
+        // The dataset numbers the requests of each round from 0, so those of later rounds get new ids.
         for (index, item) in items.iter_mut().enumerate().filter(|_| offset > 0) {
             item.id = item.id.as_ref().map(|_| (offset + index).to_string());
         }
@@ -52,7 +52,7 @@ pub fn draw_endlessly(
             let offset = drawn;
             drawn += items.len();
             is_enough = !numbered(items, offset)?;
-            // An error is the only way to end the drawing.
+            // Only an error ends the draw early.
             if is_enough { Err(String::new()) } else { Ok(()) }
         });
         if is_enough {
@@ -66,7 +66,8 @@ pub fn draw_endlessly(
     }
 }
 
-/// Draws the rows of a file, each time twice as many. As the seed stays the same, each draw begins with the rows of the previous one.
+/// Draws the rows of a file, twice as many each time. The seed is always the same, so each draw begins with the rows of the previous one,
+/// and only the rest is new.
 fn draw_rows(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -88,8 +89,8 @@ fn draw_rows(
             }
             break items;
         }
-        let fresh = items.split_off(drawn);
-        if !take(fresh, drawn)? {
+        let new_items = items.split_off(drawn);
+        if !take(new_items, drawn)? {
             return Ok(());
         }
         drawn = num_prompts;

@@ -48,7 +48,7 @@ impl Dataset for PrefixRepetition {
         Some(2048)
     }
 
-    /// Draws equally many requests for each prefix, so up to `num_prefixes - 1` fewer than requested.
+    /// Draws the same number of requests for each prefix. The total may be up to `num_prefixes - 1` smaller than requested.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);
@@ -63,12 +63,12 @@ impl Dataset for PrefixRepetition {
                 "prefix_repetition_prefix_len and prefix_repetition_suffix_len are both 0; raise one".to_owned(),
             );
         }
-        // A seed is checked to fit in 32 bits where it is read.
+        // The seed fits in 32 bits: this is checked where it is read.
         let mut random = NumpyLegacy::new(sampling.seed as u32);
         let mut tokens = |length: u64| {
-            let mut draw = |ids: Range<u32>| ids.start + random.below(ids.end.saturating_sub(ids.start));
-            let ids: Vec<u32> = (0..length).map(|_| draw(vocabulary.ids())).collect();
-            Ok::<_, String>(vocabulary.settle(ids, &mut draw)?.1)
+            let mut draw_id = |ids: Range<u32>| ids.start + random.below(ids.end.saturating_sub(ids.start));
+            let ids: Vec<u32> = (0..length).map(|_| draw_id(vocabulary.ids())).collect();
+            Ok::<_, String>(vocabulary.settle(ids, &mut draw_id)?.1)
         };
         let mut items = Vec::with_capacity(for_each * self.num_prefixes);
         for _ in 0..self.num_prefixes {

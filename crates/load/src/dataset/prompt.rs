@@ -23,8 +23,8 @@ impl Prompt {
         serde_json::to_value(self).expect("texts and numbers are JSON")
     }
 
-    /// Changes the beginning of the prompt. A prefix cache finds prompts by their beginnings, so the changed prompt leaves nothing in it
-    /// that the original one could use.
+    /// Changes the beginning of the prompt. A prefix cache finds prompts by their beginnings, so the original prompt finds nothing of the
+    /// changed one in the cache.
     pub fn vary_prefix(&mut self) {
         match self {
             Prompt::Text(text) => text.insert_str(0, OTHER_BEGINNING),
@@ -63,26 +63,26 @@ fn vary_first_text(parts: &mut Value) -> bool {
 pub struct Item {
     /// The prompt.
     pub prompt: Prompt,
-    /// Pictures, videos or sounds that accompany it: one part of a message or a list of them.
+    /// Pictures, videos or sounds that accompany the prompt: one content part of a message, or a list of them.
     pub media: Option<Value>,
     /// Length of the prompt in tokens, by the dataset's count.
     pub prompt_len: u64,
     /// Tokens to generate.
     pub output_len: u64,
-    /// Its id, without the run's prefix.
+    /// Id of the request, without the run's prefix; `None` if the dataset gives none.
     pub id: Option<String>,
     /// Number of inputs in the prompt, if it is a batch.
     pub sequences: Option<u32>,
-    /// Its position in its conversation, from 0. A later turn waits for the answer to the one before it.
+    /// Position of the request in its conversation, from 0. A later turn waits for the answer to the one before it.
     pub turn: u32,
     /// Due time by the dataset's own clock, in seconds.
     pub timestamp: Option<f64>,
-    /// Index of its class in a mix.
+    /// Index of its class in a mixed load.
     pub class: u8,
 }
 
 impl Item {
-    /// The `index`-th request of a dataset: one prompt, whose due time comes from the arrival process.
+    /// Returns the request with this index, from 0, with one prompt. Its due time comes from the arrival process.
     pub fn new(index: usize, prompt: Prompt, prompt_len: u64, output_len: u64) -> Item {
         Item {
             prompt,

@@ -1,4 +1,4 @@
-//! The `random-mm` dataset: random texts with images of random pixels.
+//! The `random-mm` dataset: random texts, each with images of random pixels.
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
@@ -13,7 +13,7 @@ use vsweep_metrics::rng::NumpyPcg64;
 pub(super) const KIND: Kind =
     Kind::of::<RandomMm>("random-mm", "the same with images of random pixels, in one message");
 
-/// Default quality of Pillow, the Python library for images.
+/// Quality of JPEG files: the default of Pillow, the Python library that vLLM uses.
 const JPEG_QUALITY: u8 = 75;
 
 /// The `random-mm` dataset.
@@ -52,11 +52,11 @@ crate::params! {
     }
 }
 
-/// Most images of a request.
+/// Maximum number of images in a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MostImages(pub u64);
 
-/// Accepts `{"image": 4}`. Limits of other media are ignored.
+/// Reads `{"image": 4}`. Limits of other media are ignored.
 impl FromParam for MostImages {
     const TAKES: Takes = Takes::Json;
 
@@ -81,11 +81,11 @@ pub struct Bucket {
     pub height: u16,
     /// Pixels from left to right.
     pub width: u16,
-    /// Its frequency, relative to the weights of the other buckets.
+    /// Weight with which it is drawn, relative to the other buckets.
     pub weight: f64,
 }
 
-/// Accepts `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary. The keys are tuples of height, width and frames.
+/// Reads `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary. The keys are tuples of height, width and frames.
 impl FromParam for Buckets {
     const TAKES: Takes = Takes::Json;
 
@@ -97,7 +97,7 @@ impl FromParam for Buckets {
                  each size, and its share above 0"
             )
         };
-        // In quotes, the tuples of a Python dictionary are valid JSON.
+        // A Python dictionary is valid JSON once its tuples are in quotes.
         let quoted = |text: &str| text.replace('(', "\"(").replace(')', ")\"");
         let sizes = match (json_of(value), value) {
             (Value::Null, Value::String(python)) => json_of(&quoted(python).into()),
@@ -137,7 +137,7 @@ impl FromParam for Buckets {
 }
 
 impl Bucket {
-    /// An image of random pixels as a data URL.
+    /// Returns an image of random pixels as a data URL.
     fn image(&self, random: &mut NumpyPcg64) -> Result<String, String> {
         let pixels = random.bytes(usize::from(self.height) * usize::from(self.width) * 3);
         let mut jpeg = Vec::new();
@@ -206,7 +206,7 @@ impl Images {
     /// Draws the size of an image.
     pub fn bucket(&self, random: &mut NumpyPcg64) -> Bucket {
         let weights: Vec<f64> = self.buckets.0.iter().map(|bucket| bucket.weight).collect();
-        // By rounding errors of the cumulative sum, the index could otherwise be past the last bucket.
+        // Rounding errors of the cumulative sum could give an index past the last bucket.
         self.buckets.0[random.weighted(&weights).min(self.buckets.0.len() - 1)]
     }
 }

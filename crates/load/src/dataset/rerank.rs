@@ -42,12 +42,13 @@ impl Dataset for Rerank {
     }
 
     fn prompts_a_request(&self) -> usize {
-        // Without a reranker the query is one of the inputs.
+        // Without a reranker, the query is one of the inputs.
         self.batch_size.saturating_sub(usize::from(self.no_reranker)).max(1)
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
+        // A reranker reads the query, a separator and a document as one input. Otherwise the query is an input of its own.
         let is_reranker = !self.no_reranker;
         let separator = u64::from(is_reranker);
         let query_inputs = usize::from(!is_reranker);

@@ -1,4 +1,4 @@
-//! Files of a data set on the Hugging Face Hub, downloaded once and kept where the Hub's own tools keep them.
+//! Downloads the files of a data set from the Hugging Face Hub, once, into the folder where the Hub's own tools keep them.
 //!
 //! `HF_ENDPOINT` names another Hub. `HF_TOKEN` is sent only to the Hub, and is never shown. `HF_HUB_OFFLINE` forbids all requests.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use vsweep_base::files::temporary_name;
 
 const ENDPOINT: &str = "https://huggingface.co";
-/// Time limit for an answer to begin, and for each next piece of a file.
+/// Time limit for the beginning of an answer, and for each further piece of a file.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Address of a Hub, and settings for downloads from it.
@@ -117,7 +117,7 @@ impl Hub {
     }
 
     fn client(&self) -> Result<reqwest::Client, String> {
-        // An error means that the process has a TLS provider already.
+        // An error only means that the process has a TLS provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder().read_timeout(SILENCE);
         if self.endpoint.starts_with("http://") {
@@ -150,6 +150,7 @@ impl Hub {
         Err(format!("{url} was refused with {}; {remedy}", answer.status()))
     }
 
+    /// Returns the message for a failed request, with its innermost cause.
     fn broken(&self, error: &reqwest::Error) -> String {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
@@ -194,6 +195,7 @@ pub(in crate::dataset) fn cache() -> Option<PathBuf> {
     })
 }
 
+/// Returns true if a part of a path names a file or folder, and can be used in a URL as it is.
 fn is_plain(part: &str) -> bool {
     !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '/', '\0', '?', '#', '%'])
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Time limit of one query: the driver can take seconds if nothing keeps it loaded.
+/// Time limit of one query. The driver can take seconds if it must be loaded first.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One GPU.
@@ -31,14 +31,14 @@ pub struct Gpu {
 pub struct Holder {
     /// Unique id of the GPU.
     pub uuid: String,
-    /// Its process id; in a container it may be one that cannot be seen from inside.
+    /// Its process id. Inside a container, it may be the id of a process that is not visible there.
     pub pid: i32,
     /// Its program.
     pub program: String,
 }
 
-/// Returns the GPUs that are visible to a program with the environment `env`: all, or those that `CUDA_VISIBLE_DEVICES` names by number or
-/// UUID, in `env` or else in vsweep's own environment.
+/// Returns the GPUs that are visible to a program with the environment `env`: those that `CUDA_VISIBLE_DEVICES` names by number or UUID, or
+/// all without that variable. vsweep's own environment applies if `env` does not set it.
 pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
     let mut gpus = all().await;
     let all: Vec<(u32, &str)> = gpus.iter().map(|gpu| (gpu.index, &*gpu.uuid)).collect();
@@ -48,7 +48,7 @@ pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
 }
 
 /// Returns the numbers of the GPUs that a sweep may give to its servers. If `nvidia-smi` shows no GPU at all, they are the numbers in
-/// `CUDA_VISIBLE_DEVICES`, else in `HIP_VISIBLE_DEVICES`.
+/// `CUDA_VISIBLE_DEVICES` or, if that is not set, in `HIP_VISIBLE_DEVICES`.
 pub async fn numbers() -> Vec<u32> {
     let nothing = BTreeMap::new();
     let visible = visible(&nothing).await;
@@ -72,8 +72,8 @@ pub async fn bus_addresses() -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Returns the highest clocks of multiprocessors and of memory, in MHz, and the power limit, in watts, by the GPUs' numbers. `None` for a
-/// limit that a GPU does not report.
+/// Returns three limits of each GPU, by its number: the highest clocks of its multiprocessors and of its memory, in MHz, and its power
+/// limit, in watts. `None` for a limit that a GPU does not report.
 pub async fn limits() -> BTreeMap<u32, [Option<u32>; 3]> {
     let whole = |text: &str| Some(text.parse::<f64>().ok()?.round() as u32);
     let limits = |[index, limits @ ..]: [&str; 4]| Some((index.parse().ok()?, limits.map(whole)));
@@ -125,7 +125,7 @@ fn gpu([uuid, index, driver, total, used, name]: [&str; 6]) -> Option<Gpu> {
         uuid: uuid.to_owned(),
         index: index.parse().ok()?,
         driver: driver.to_owned(),
-        // `[N/A]` on machines whose GPU shares the host's memory.
+        // `nvidia-smi` prints `[N/A]` if a GPU shares the host's memory.
         memory_total_mib: total.parse().unwrap_or(0),
         memory_used_mib: used.parse().unwrap_or(0),
         name: name.to_owned(),
@@ -140,8 +140,8 @@ fn holder([uuid, pid, program]: [&str; 3]) -> Option<Holder> {
     })
 }
 
-/// Returns the devices, each a number and a UUID, that `CUDA_VISIBLE_DEVICES` names, in its order; all without that variable. As in CUDA,
-/// the first name that matches no device ends the list.
+/// Returns the numbers of the devices that `CUDA_VISIBLE_DEVICES` (`wanted`) names, in its order; of all devices without that variable.
+/// `all` has the number and the UUID of each device. As in CUDA, the first name that matches no device ends the list.
 pub(super) fn choose<S: AsRef<str>>(all: &[(u32, S)], wanted: Option<&str>) -> Vec<u32> {
     let Some(wanted) = wanted else {
         return all.iter().map(|(index, _)| *index).collect();

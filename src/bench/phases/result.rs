@@ -1,4 +1,5 @@
-//! The figures of one phase at one level of concurrency, with their errors, warnings and doubts.
+//! The result of a run that measures one phase, prefill or decode, at one level of concurrency: its figures with their errors, warnings and
+//! doubts.
 
 use super::{LoadWindow, PhaseRun, Shape};
 use crate::bench::exact_prompts::ServingPhase;
@@ -15,6 +16,8 @@ use crate::validity::{Code, Doubt};
 use serde_json::json;
 use std::ops::Range;
 
+/// Returns the result of a run with sequences of this shape. `grown` is the growth of the server's counters during the run, if they are
+/// known.
 pub(super) fn measurement(
     run: &PhaseRun,
     limits: &ServerLimits,
@@ -37,7 +40,7 @@ pub(super) fn measurement(
         figures.per_s(figures.output_tokens),
     );
     // In the long run, as many prompts are computed as outputs end, so the total rate follows from the output rate.
-    let sequence_share = (input + output) as f64 / output as f64;
+    let tokens_per_output = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),
         "model_id": settings.server.model.as_ref().unwrap_or(&run.job.model_root),
@@ -63,12 +66,12 @@ pub(super) fn measurement(
         "input_throughput": input_rate,
         "output_throughput": output_rate,
         "total_token_throughput": input_rate + output_rate,
-        "total_throughput": output_rate * sequence_share,
+        "total_throughput": output_rate * tokens_per_output,
     }));
-    // Prefill gets no interval: a step finishes several prompts at once, so the times of events do not show the error of their rate.
+    // Prefill gets no interval: a step finishes several prompts at once, so the times of the events do not show the error of the rate.
     let mut errors = figures.errors.clone();
     if let (ServingPhase::Decode, Some(error)) = (settings.window.phase, figures.events_error) {
-        let Interval { low, high } = Interval::of(output_rate * sequence_share, error);
+        let Interval { low, high } = Interval::of(output_rate * tokens_per_output, error);
         result.insert("confidence_95".to_owned(), json!({"total_throughput": [low, high]}));
         errors.extend(["output_throughput", "total_throughput"].map(|name| (name.to_owned(), error)));
     }
@@ -135,7 +138,7 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
     })
 }
 
-/// Returns a doubt if some slots had no output when the window opened.
+/// Returns a doubt if some of the slots had no output yet when the window opened.
 fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<Doubt> {
     if window.primed.is_some() {
         return None;
@@ -150,16 +153,17 @@ fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<
     Some(Doubt::new(Code::LoadNotReached, detail))
 }
 
-/// Percentiles of every latency.
+/// Percentiles that are reported of every latency.
 const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// Tokens, requests and latencies within the window. They are counted from the timelines of all requests, including those that were cut.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WindowFigures {
+    /// Length of the window in seconds.
     pub window_s: f64,
-    /// Output tokens that came.
+    /// Output tokens that arrived.
     pub output_tokens: u64,
-    /// Prompt tokens of requests whose first token came.
+    /// Prompt tokens of requests whose first token arrived.
     pub input_tokens: u64,
     pub started: u64,
     pub completed: u64,
@@ -167,7 +171,7 @@ pub(super) struct WindowFigures {
     pub events_error: Option<f64>,
     /// Relative sampling errors of the latencies, by name.
     pub errors: Errors,
-    /// TTFT of requests whose first token came.
+    /// TTFT of requests whose first token arrived.
     pub ttft: Stats,
     /// ITL of the gaps that ended within the window.
     pub itl: Stats,
@@ -223,7 +227,7 @@ impl WindowFigures {
         }
     }
 
-    /// A count as a rate over the window.
+    /// A count as a rate over the window, per second.
     pub fn per_s(&self, count: u64) -> f64 {
         count as f64 / self.window_s
     }

@@ -1,5 +1,4 @@
-//! Common parts of `plot` and `plot pareto`: the names in their arguments, the runs of several directories, and the writing of their
-//! pictures.
+//! Common parts of `plot` and `plot pareto`: reading lists of names, reading the runs of several directories, and writing pictures.
 
 use crate::answer::Answer;
 use crate::cli::experiment::{Owner, named_or_newest, options, print_damage};
@@ -33,7 +32,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Takes the newest experiment if no directory is named.
+    /// Adds the newest experiment if no directory is named.
     pub fn settle(mut self) -> Result<Directories> {
         if self.directories.is_empty() {
             self.directories.push(named_or_newest(None)?);
@@ -41,8 +40,8 @@ impl Directories {
         Ok(self)
     }
 
-    /// Reads the runs of all directories as one table. `prepare` changes the table of each directory before costs are added. `about` limits
-    /// the answers to estimates of these metrics.
+    /// Reads the runs of all directories as one table. `prepare` changes the table of each directory before costs are added. With `about`,
+    /// the answers have only the estimates of these metrics.
     pub fn read(&self, about: Option<&[&str]>, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<Experiments> {
         let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));
         if let Some(twice) = twice.next() {
@@ -116,7 +115,7 @@ impl Directories {
         self.names().join(", ")
     }
 
-    /// Default folder of pictures: that of the charts, if there is only one directory and it is an experiment; otherwise [`Self::folder`].
+    /// Default folder of pictures: the folder of charts of the only directory, if it is an experiment; otherwise [`Self::folder`].
     pub fn pictures(&self) -> PathBuf {
         let folder = self.folder();
         match self.only().is_some() && Directory::at(&folder).is_experiment() {
@@ -130,7 +129,8 @@ impl Directories {
         self.only().unwrap_or(Path::new(".")).to_path_buf()
     }
 
-    /// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Charts of the same name get numbers.
+    /// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Further
+    /// charts of the same name get a number.
     pub fn deliver<'a>(
         &self,
         folder: &Path,
@@ -180,7 +180,7 @@ pub struct Experiments {
 }
 
 impl Experiments {
-    /// Gives points of the table their estimates.
+    /// Sets the estimates of points of the table, by the answers of the directories.
     pub fn estimate(&self, points: &mut Points<'_>) {
         match self.answers.as_slice() {
             [(_, only)] => points.adopt(only),
@@ -191,7 +191,7 @@ impl Experiments {
     }
 }
 
-/// The names of a comma-separated list.
+/// Returns the names in a comma-separated list.
 pub fn list(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
@@ -210,7 +210,7 @@ fn canonical(path: &Path) -> PathBuf {
 fn content(chart: &Chart) -> String {
     let columns = chart.columns.max(1);
     let rows = chart.panels.len().div_ceil(columns);
-    // Rings surround points of other series, and limits are not measured, so neither count.
+    // The points of rings are also points of other series, and limits are not measured.
     let is_measured = |series: &&Series| !matches!(series.style, Style::Ring | Style::Limit);
     let series = chart.panels.iter().flat_map(|panel| &panel.series);
     let marks = series.filter(is_measured).map(|series| series.points.len());

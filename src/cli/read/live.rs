@@ -1,6 +1,5 @@
-//! `vsweep report --live`: serves the report of a directory while it grows. The command only reads the records of a sweep, so it needs no
-//! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, independent of the number of
-//! readers.
+//! `vsweep report --live`: serves the report of a directory during its sweep. The command only reads the directory, so it needs no
+//! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, for any number of readers.
 
 use super::status::{WorkForecast, plan_hash};
 use crate::cli::experiment::options;
@@ -36,7 +35,7 @@ use tokio::time::{Instant, Sleep, sleep};
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// Least time between two new pages.
 const BETWEEN_PAGES: Duration = Duration::from_secs(3);
-/// Rest after a look or a new page, as a multiple of the time that it took. So looks take at most 1 % of the time, and pages another 1 %.
+/// Pause after a look or a new page, as a multiple of the time that it took. So looks take at most 1 % of the time, and pages another 1 %.
 const REST: u32 = 100;
 
 type Served = Arc<Mutex<LiveReport>>;
@@ -75,12 +74,13 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
     })
 }
 
-/// The state of a directory at the last look. A request causes the next look, unless the last one is too recent.
+/// The state of a directory when it was last looked at. A request causes the next look, unless the last one is too recent.
 struct LiveReport {
     directory: Directory,
     price: Option<f64>,
-    /// The report options of the plan, and the hash of that plan.
+    /// The report options of the plan.
     options: ReportOptions,
+    /// Hash of the plan that has these options.
     plan: Option<String>,
     follower: Follower,
     /// The remaining work, from which the time left is predicted.
@@ -114,7 +114,7 @@ impl LiveReport {
         })
     }
 
-    /// Looks at the directory, and makes a new page, if it is time for that.
+    /// Looks at the directory if it is time for that. Then makes a new page if something has changed and it is time for a page.
     fn refresh(&mut self) {
         if Instant::now() < self.next_look {
             return;
@@ -130,6 +130,7 @@ impl LiveReport {
         }
     }
 
+    /// Lamport clock and number of runs of the state as last read.
     fn seen(&self) -> (u64, usize) {
         let state = self.follower.state();
         (state.lamport(), state.runs().count())
@@ -158,6 +159,7 @@ impl LiveReport {
         Ok(())
     }
 
+    /// Makes a new page from the state as last read.
     fn draw(&mut self) {
         let began = Instant::now();
         self.now.version += 1;
@@ -187,7 +189,7 @@ async fn now(Shared(live): Shared<Served>) -> Result<Json<LiveStatus>, StatusCod
     read_refreshed(live, |live| live.now.clone()).await.map(Json)
 }
 
-/// Headers of each answer: no caching, no framing, and no referrer.
+/// Headers of each answer: among others, no caching, no framing and no referrer.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -200,6 +202,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+/// Refuses foreign requests ([`is_foreign`]), and adds [`HEADERS`] to each answer.
 async fn keep_private(request: Request, next: Next) -> Response {
     let answer = match request.headers().get_all(header::HOST).iter().nth(1) {
         Some(_) => StatusCode::BAD_REQUEST.into_response(),
@@ -212,8 +215,8 @@ async fn keep_private(request: Request, next: Next) -> Response {
     (HEADERS, answer).into_response()
 }
 
-/// Returns true if the request comes from a page of another origin, or names another machine as its host. The second check defeats DNS
-/// rebinding: a foreign page whose name later resolves to this machine sends that name as the host.
+/// Returns true if the request comes from a page of another origin, or names another machine as its host. The check of the host defeats DNS
+/// rebinding: if the name of a foreign page later resolves to this machine, its requests still have that name as the host.
 fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(asked) = head(header::HOST) else { return true };
@@ -222,7 +225,7 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
         _ => asked,
     };
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    // A name with another domain may be another machine.
+    // The short name is allowed alone only: with another domain, it may be another machine.
     let short = machine.split('.').next().unwrap_or_default();
     let is_name = ["localhost", machine, short]
         .iter()
@@ -232,10 +235,10 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     !is_own || head(header::ORIGIN).is_some_and(|origin| origin != own)
 }
 
-// Connections to the live page. Their number is limited, and silent ones are closed, so a client that does not know the address of the page
-// cannot keep others from reading it.
+// The number of connections is limited, and silent ones are closed. So a client that does not know the secret address of the page cannot
+// keep others from reading it.
 
-/// Most connections at once. A further one closes the oldest, which harms no reader, since each request takes milliseconds.
+/// Maximum number of connections. A further one closes the oldest, which harms no reader, because each request takes milliseconds.
 const MOST: usize = 256;
 /// Time without reads and writes after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(30);

@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<Exit> {
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
         write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
-        // Standard output may be the page, which has the requirements too.
+        // If the page goes to standard output, the requirements are not printed there: the page has them.
         let is_shown = file != Path::new("-");
         return Ok(output::print_requirements(&judged, is_shown).or(print_damage(&state.damage)));
     }

@@ -52,9 +52,9 @@ enum Goal {
 
 const TEMPLATE: &str = include_str!("init/plan.toml.jinja");
 const DEMO: &str = include_str!("../../../plans/demo.toml");
-/// Prompt tokens of a chat with some context. A model with short sequences gets fewer.
+/// Prompt tokens of a chat with some context. They are fewer if the model allows only short sequences.
 const INPUT_LEN: u64 = 1024;
-/// Output tokens of a chat. A model with short sequences gets fewer.
+/// Output tokens of a chat. They are fewer if the model allows only short sequences.
 const OUTPUT_LEN: u64 = 256;
 /// Time limit of the requests to a running server.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Returns the model's name from the arguments, or from the server. A server also reports its longest sequence, in tokens.
+/// Returns the model's name from the arguments, or from the server, and the longest sequence in tokens if the server reports it.
 fn model_of(args: &Args) -> Result<(String, Option<u64>)> {
     match (&args.model, &args.url) {
         (Some(model), _) => Ok((model.clone(), None)),
@@ -98,6 +98,7 @@ fn model_of(args: &Args) -> Result<(String, Option<u64>)> {
     }
 }
 
+/// Asks the server at a URL for its model and its longest sequence.
 fn ask(url: &str) -> Result<(String, Option<u64>)> {
     let mut secrets = Secrets::default();
     secrets.note_text(url);
@@ -112,6 +113,7 @@ fn ask(url: &str) -> Result<(String, Option<u64>)> {
     Ok((identity.served_model, identity.max_model_len))
 }
 
+/// Returns the text of the plan.
 fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
     let fits = |tokens: u64, share: u64| longest.map_or(tokens, |longest| tokens.min(longest / share).max(1));
     let goal = args.goal.to_possible_value().expect("no goal is skipped");
@@ -134,8 +136,8 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
 /// Memory that weights may take on a GPU of 80 GB, in GB. The rest is for the KV cache.
 const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
 
-/// Returns the parallel sizes to try on some GPUs: the powers of two on which the weights of the model fit, judged by its name; if they fit
-/// on none, the largest power.
+/// Returns the tensor-parallel sizes to try on these GPUs: the powers of two that hold the model's weights, as far as its name shows their
+/// size. If none holds them, the largest power.
 fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     let least = weights_gb(model).map_or(1.0, least_gpus);
     let counts: Vec<u32> = (0..32)
@@ -153,7 +155,7 @@ fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     }
 }
 
-/// Returns the smallest power of two of GPUs on which weights of this size fit.
+/// Returns the smallest number of GPUs, a power of two, on which weights of this size fit.
 fn least_gpus(weights_gb: f64) -> f64 {
     (weights_gb / ROOM_FOR_WEIGHTS_GB).max(1.0).log2().ceil().exp2()
 }
@@ -200,7 +202,7 @@ fn last_part(model: &str) -> &str {
     model.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the name of the experiment: the last part of the model's name, and the goal. It can be the name of a directory.
+/// Returns the name of the experiment: the last part of the model's name, and the goal. The result is valid as the name of a directory.
 fn experiment(goal: &str, model: &str) -> String {
     let mut last = last_part(model).to_lowercase();
     last.retain(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
@@ -210,7 +212,7 @@ fn experiment(goal: &str, model: &str) -> String {
     }
 }
 
-/// Quotes a text for a plan, as a JSON string, which TOML accepts. Escapes `${`, which would begin a variable.
+/// Quotes a text for a plan. TOML accepts JSON strings. `${` is escaped, because it would begin a variable.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text.replace("${", "$${")).to_string()
 }

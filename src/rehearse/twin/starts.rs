@@ -1,10 +1,11 @@
-//! Compares the phases of measured starts, as their logs show them, with those of the model.
+//! Compares the phases of measured starts, as the servers' logs show them, with those of the engine model. The ratios become factors that
+//! correct the model.
 
 use super::super::TimeFactor;
 use crate::sim::engine::cost::StartFactors;
 use crate::sim::settings::ServerSettings;
 
-/// Uncertainty of each phase before any was measured.
+/// Factor of each phase before any start was measured.
 pub const PRIOR: TimeFactor = TimeFactor::of(0.5, 0.15);
 
 /// Durations of the phases of one start, in seconds, and the settings of its server.
@@ -12,17 +13,17 @@ pub const PRIOR: TimeFactor = TimeFactor::of(0.5, 0.15);
 pub struct StartTimes {
     /// Time from launch to ready.
     pub total_s: f64,
-    /// Time of the engine's own part, with compilation and capture.
+    /// Part of that time that the engine took, including compilation and capture.
     pub engine_s: Option<f64>,
     /// Time for compilation.
     pub compile_s: Option<f64>,
-    /// Time for capturing graphs.
+    /// Time for capturing CUDA graphs.
     pub capture_s: Option<f64>,
     /// Settings of the server, with nominal constants.
     pub settings: ServerSettings,
 }
 
-/// The factors of the phases, and that of whole starts.
+/// The correction factors of the phases, and that of whole starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Starts {
     phases: [(&'static str, TimeFactor); 5],
@@ -75,7 +76,7 @@ impl Starts {
         }
     }
 
-    /// Returns the factor of a whole start whose phases are corrected by their own factors.
+    /// Returns the factor of a whole start. It corrects what remains after each phase was corrected by its own factor.
     pub fn total(&self) -> TimeFactor {
         self.total
     }
@@ -94,7 +95,7 @@ const WARM: usize = 3;
 const CAPTURE: usize = 4;
 
 impl StartTimes {
-    /// Returns the ratios of measured to modelled phases, as far as the log shows them, with the indices of the phases.
+    /// Returns the ratio of measured to modelled time of each phase that the log shows, with the index of the phase.
     fn ratios(&self) -> Vec<(usize, f64)> {
         let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm));
         let mut ratios = Vec::new();
@@ -118,16 +119,17 @@ impl StartTimes {
         ratios
     }
 
-    /// Returns true if the duration of the compilation is nearer to that with an empty cache than to that with a warm one.
+    /// Returns true if the compilation took about as long as with an empty cache, instead of a warm one. The boundary is the geometric mean
+    /// of the two modelled times.
     fn is_cold(&self) -> bool {
         let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm).compile.as_secs_f64());
         self.compile_s.is_some_and(|seconds| seconds > (cold * warm).sqrt())
     }
 
     /// Returns the duration of the whole start by the model with these factors, in seconds.
-    fn modelled_s(&self, start: StartFactors) -> f64 {
+    fn modelled_s(&self, factors: StartFactors) -> f64 {
         let mut settings = self.settings.clone();
-        settings.cost.constants.start = start;
+        settings.cost.constants.start = factors;
         settings.phases_if(!self.is_cold()).total().as_secs_f64()
     }
 }

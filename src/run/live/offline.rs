@@ -1,5 +1,5 @@
-//! Runs a benchmark that loads the engine itself, such as `vllm bench startup`. Without a server, a start only waits until the machine is
-//! free, and interrupting the run ends the program.
+//! Runs a benchmark that loads the engine itself, such as `vllm bench startup`. There is no server, so a start only waits until the machine
+//! is free, and an interrupt ends the benchmark program.
 
 use super::measure::{add, ran};
 use super::{Live, reduce};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use std::time::Instant;
 
 impl Live<'_, '_> {
-    /// Waits until the machine is as it was before the first run.
+    /// Waits until earlier programs have released their ports and GPU memory.
     pub(super) async fn start_offline(&self, offline: Offline) -> Result<ActionOutcome> {
         let waited = match offline.command(&self.config.argv) {
             Ok(argv) => self.release_wait.wait(&argv, &self.env()).await,

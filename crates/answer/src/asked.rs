@@ -1,4 +1,4 @@
-//! The questions that an experiment is asked, and the targets that an entrant must meet.
+//! The questions that an experiment is to answer, and the targets that its configs must meet.
 
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::search::Operator;
@@ -10,7 +10,7 @@ pub struct Question {
     pub name: String,
     /// The workload.
     pub workload: String,
-    /// The load at which points compete; `None` if points of every load do.
+    /// The load at which points compete; `None` if points of all loads compete.
     pub load: Option<String>,
     /// The name of an earlier question about the same workload, which must have no `load_of` itself. Points compete at the load of that
     /// question's winner. If it has no winner, this question is not answered.
@@ -20,7 +20,7 @@ pub struct Question {
     pub goal: Goal,
     /// The targets that an entrant must meet.
     pub targets: Vec<Target>,
-    /// The metrics for which the effect of each setting at the winner is asked.
+    /// The metrics for which the answer gives the effect of each setting of the winner.
     pub effects: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub enum Goal {
     Metric {
         /// Its name.
         name: String,
-        /// True if several servers on the user's GPUs add up, as throughput does.
+        /// True if the figures of several servers on the user's GPUs add up, as throughputs do.
         adds_up: bool,
     },
     /// The load that the searches for a target found.
@@ -55,8 +55,8 @@ pub struct Target {
     pub bound: Operator,
     /// The limit, in the metric's unit.
     pub limit: f64,
-    /// The points to which the target applies; all if empty. A point that is not listed meets the target if all listed points of its config
-    /// and workload do.
+    /// The points to which the target applies; all points if empty. If some are listed, any other point meets the target if
+    /// all listed points of its config and workload do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<TargetPoint>,
 }
@@ -97,7 +97,7 @@ impl Question {
         )
     }
 
-    /// Asks for the config that carries the highest load, in whole users, by the searches for a target.
+    /// Asks for the config that holds the highest load, in whole users, by the searches for a target.
     pub fn highest_load(target: &str) -> Question {
         Question::of(
             target,

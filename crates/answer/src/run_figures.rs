@@ -1,26 +1,27 @@
-//! The figures of a run by metric. They are stored as a compact list, because an experiment may have a hundred thousand runs.
+//! The figures of a run, by metric. They are a compact list, because an experiment may have a hundred thousand runs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Index;
 use std::sync::Arc;
 
-/// A figure, with the accuracy of its sampling.
+/// A figure, with its sampling error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// A number with its standard error within the run: relative on a logarithmic scale, else in the metric's unit.
+    /// A number with its standard error within the run. The error is relative if the metric has a logarithmic scale, else in the metric's
+    /// unit.
     Value {
         /// The number.
         value: f64,
         /// Its standard error from the samples of this run.
         error: f64,
     },
-    /// A share of a count; `of` is the effective count if requests wait for each other.
+    /// A share of a count of items, such as requests.
     Share {
         /// Number of items that meet the condition.
         met: f64,
-        /// Number of all items.
+        /// Number of all items; the effective number if requests wait for each other.
         of: f64,
     },
 }
@@ -64,7 +65,7 @@ impl RunFigures {
         *self = others.chain([(metric.clone(), figure)]).collect();
     }
 
-    /// Shares the list of names with another run, if both lists are equal.
+    /// Uses the other run's list of names, if both lists are equal, to save memory.
     pub fn share(&mut self, other: &RunFigures) {
         if self.names == other.names {
             self.names = Arc::clone(&other.names);

@@ -1,5 +1,5 @@
-//! `vllm bench sweep startup`: converts the benchmark's command to the command of the server whose engine it starts, and removes the
-//! parameters that vLLM leaves out.
+//! Imports `vllm bench sweep startup`: converts the benchmark's command to the command of the server whose engine it starts, and removes
+//! the parameters that vLLM does not pass on.
 
 use super::{ReadSweep, Remarks};
 use crate::{Combo, Offline, Params, ServeCommand, spelling};
@@ -7,11 +7,11 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Option for the file of the result, which a sweep sets for each run.
+/// Option for the result file, which a sweep sets for each run.
 const RESULT: &str = "output_json";
 
 /// Returns `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. Any other command is
-/// returned as it is, and is refused when the plan is read.
+/// returned unchanged; it is refused later, when the plan is read.
 pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     let command = ServeCommand::of(startup);
     let Some(launcher) = command
@@ -38,12 +38,13 @@ pub(super) fn own_params(startup: &[String]) -> Params {
     params.collect()
 }
 
+/// Returns the name of the benchmark's own option that is meant, in any spelling.
 fn own_flag(name: &str) -> Option<&'static str> {
     Offline::Startup.own_flags().find(|flag| spelling::same(flag, name))
 }
 
-/// Removes the parameter for the file of the result, and parameters for which `vllm bench startup` has no option, because vLLM's sweep does
-/// not pass them on either. With `is_strict`, a parameter without an option is an error.
+/// Removes the parameter for the result file, and parameters for which `vllm bench startup` has no option: vLLM's sweep does not pass them
+/// on either. With `is_strict`, a parameter without an option is an error.
 pub(super) fn leave_out(read: &mut ReadSweep<'_>, has: fn(&str) -> bool, is_strict: bool, remarks: &mut Remarks) {
     for (side, records) in [
         ("--serve-params", &mut read.serve),

@@ -1,5 +1,5 @@
-//! Plans with `[sla]` or `[explore]`. They have no points in advance, but one search or exploration for each server and each load, whose
-//! varied parameter is left open. The points are made when a search or exploration asks for them.
+//! Searches and explorations of plans with `[sla]` or `[explore]`. Such a plan has no points in advance, but one search or exploration for
+//! each server and each load. The varied parameter of the load is open; points are made when a search or exploration asks for them.
 
 use super::{Matrix, Point, ServerConfig};
 use crate::{Params, number_or_text, show, spelling};
@@ -11,11 +11,11 @@ use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, 
 
 /// The parameter that says how many requests a run sends.
 pub(super) const NUM_PROMPTS: &str = "num_prompts";
-/// The parameter that says how long a run of the load generator sends.
+/// The parameter that says for how long a run of vsweep's load generator sends requests.
 const DURATION: &str = "duration";
-/// Number of requests that is assumed for a run that only time ends. No run sends more.
+/// Assumed number of requests of a run that is ended by time alone. No run sends more.
 const UNCOUNTED: u64 = 10_000_000;
-/// Share of `bench.timeout` within which all requests must be sent. The rest is for the last answers.
+/// Share of `bench.timeout` in which all requests must be sent. The rest is for the last answers.
 const SENDING_SHARE: f64 = 0.8;
 
 /// A search or an exploration: a server config and a load whose varied parameter is open, with the settings that decide which values are
@@ -46,7 +46,7 @@ pub type LoadSearch = LoadFinder<Settings>;
 pub type LoadExploration = LoadFinder<ExploreSettings>;
 
 impl LoadSearch {
-    /// Returns a remark for the user if the search cannot begin at `sla.min`.
+    /// Returns a remark for the user if the search begins above `sla.min`.
     pub fn remark(&self) -> Option<String> {
         let (from, lower) = (self.raised_from?, self.settings.lower);
         if spelling::find(&self.params, DURATION).is_some() {
@@ -90,27 +90,27 @@ impl LoadSearch {
 impl Matrix {
     /// Remarks about the plan's searches, without duplicates.
     pub fn remarks(&self) -> Vec<String> {
-        // Searches at one load differ in their servers only.
+        // The searches of a load on several servers have the same remarks, so one is enough.
         let firsts = (0..self.sides.bench.len()).filter_map(|bench| {
             let mut servers = self.kept_servers();
             Some((servers.find(|serve| self.keeps(*serve, bench))?, bench))
         });
-        let sought = self.plan.sla.iter().cartesian_product(firsts);
-        let searches = sought.map(|(sla, (serve, bench))| self.search(sla.clone(), bench, &self.server(serve)));
+        let pairs = self.plan.sla.iter().cartesian_product(firsts);
+        let searches = pairs.map(|(sla, (serve, bench))| self.search(sla.clone(), bench, &self.server(serve)));
         let remarks = searches.flat_map(|search| [search.remark(), search.brief()]);
         remarks.flatten().unique().collect()
     }
 
     /// The searches on one server, in the order of the plan; none without `[sla]`.
     pub fn searches_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadSearch> {
-        let sought = self.plan.sla.iter().cartesian_product(self.loads_of(server));
-        sought.map(move |(sla, bench)| self.search(sla.clone(), bench, server))
+        let pairs = self.plan.sla.iter().cartesian_product(self.loads_of(server));
+        pairs.map(move |(sla, bench)| self.search(sla.clone(), bench, server))
     }
 
     /// The explorations on one server, in the order of the plan; none without `[explore]`.
     pub fn explorations_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadExploration> {
-        let explored = self.plan.explore.iter().cartesian_product(self.loads_of(server));
-        explored.map(move |(explore, bench)| self.exploration(explore.clone(), bench, server))
+        let pairs = self.plan.explore.iter().cartesian_product(self.loads_of(server));
+        pairs.map(move |(explore, bench)| self.exploration(explore.clone(), bench, server))
     }
 
     /// The searches and explorations on one server.
@@ -133,8 +133,8 @@ impl Matrix {
         let bench = &self.sides.bench;
         let at = |vary: Vary, value: f64| {
             let mut given = vec![(vary.name(), vary.to_param(value))];
-            // A `num_prompts` that follows the varied parameter is computed. It is given if it follows another parameter, which may have no
-            // value here.
+            // `num_prompts` is computed if it is derived from the varied parameter. If it is derived from another one, which may have no
+            // value here, it is given.
             if bench.derived(NUM_PROMPTS).is_some() && !self.follows(NUM_PROMPTS, vary) {
                 given.push((NUM_PROMPTS, json!(1)));
             }
@@ -143,7 +143,7 @@ impl Matrix {
         // At lower rates no request comes within the duration.
         let lowest = self.duration_s(index).map_or(0.0, |seconds| 1.0 / seconds);
         let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower.max(lowest)));
-        // The first and the last level of an exploration have no rate. The levels between have one if the rate varies.
+        // The first and the last level of an exploration have no rate. The levels between them have one if the rate is varied.
         let explored = self.plan.explore.iter().flat_map(|explore| {
             let rate = (explore.vary == Vary::RequestRate).then(|| at(Vary::RequestRate, 1.0));
             [at(Vary::MaxConcurrency, 1.0)].into_iter().chain(rate)
@@ -239,8 +239,8 @@ impl Matrix {
         }
     }
 
-    /// Returns the lowest rate of a search at which a run can end in time; 0 if no search varies the rate. At a lower rate, sending the
-    /// run's requests would take too long, or none would be sent within its duration.
+    /// Returns the lowest rate at which a run of a search can end in time; 0 if no search varies the rate. At a lower rate, sending the
+    /// requests would take too long, or none would be sent within the run's duration.
     pub(super) fn lowest(&self, index: usize) -> f64 {
         match &self.plan.sla {
             Some(sla) if sla.vary == Vary::RequestRate => {
@@ -261,7 +261,7 @@ impl Matrix {
         self.finder(index, server, settings.vary, settings, content)
     }
 
-    /// Returns a number in flight that the search may try and that exceeds the plan's `num_prompts`, with that `num_prompts`.
+    /// Returns a `max_concurrency` that the search may try although the plan's `num_prompts` is smaller, and that `num_prompts`.
     pub(super) fn unreachable(&self, index: usize) -> Option<(f64, u64)> {
         let sla = self.plan.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
         let requests = self.planned_requests(index)?;
@@ -270,7 +270,7 @@ impl Matrix {
         ends.find(|(load, count)| (*count as f64) < *load)
     }
 
-    /// Returns the number of requests of a run, which may follow the load: by `num_prompts`, else by `duration`, else `usual`.
+    /// Returns the number of requests of a run, as a function of the load: by `num_prompts`, else by `duration`, else `usual`.
     fn requests(&self, index: usize, vary: Vary, usual: Requests) -> Requests {
         let by_time = || {
             let seconds = self.duration_s(index)?;
@@ -284,7 +284,7 @@ impl Matrix {
         self.planned_requests(index).or_else(by_time).unwrap_or(usual)
     }
 
-    /// Returns true if only time ends the runs of a load, and not their number of requests.
+    /// Returns true if the runs of a load are ended by time alone, not by their number of requests.
     pub(super) fn is_timed(&self, index: usize) -> bool {
         self.duration_s(index).is_some() && self.planned_requests(index).is_none()
     }
@@ -296,7 +296,7 @@ impl Matrix {
         Some(parse_duration(&show(&given)).ok()?.as_secs_f64())
     }
 
-    /// Returns true if a run of a load sends every row of a file, so that a search cannot know how many requests that are.
+    /// Returns true if a run of a load sends every row of a file, so that a search does not know the number of requests.
     pub(super) fn is_uncounted(&self, index: usize) -> bool {
         self.num_prompts(index) == Some(0.0)
     }
@@ -306,8 +306,8 @@ impl Matrix {
         number_or_text(&*self.sides.bench.value(index, NUM_PROMPTS)?)
     }
 
-    /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it, or sets 0
-    /// for every row of a file.
+    /// Returns the number of requests of a run by `num_prompts`, as a function of the load. `None` if the plan does not set it, or sets it
+    /// to 0, which means every row of a file.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
         let fixed = self.num_prompts(index).filter(|count| *count > 0.0);
         let fixed = fixed.map(|count| Requests {

@@ -1,4 +1,4 @@
-//! The recommendations as data for templates: the server to run, its command, and the reasons for it.
+//! The recommendations as data for templates: for each leading question, the server to run, its command, and the reasons for it.
 
 use super::card;
 use crate::inputs::Inputs;
@@ -8,7 +8,8 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::{Goal, QuestionAnswer};
 
-/// The recommendation for each leading question, in their order, with the sentence about the limit that each server reaches.
+/// Returns the recommendation for each leading question, in their order. `bounds` are the sentences about the limits that the recommended
+/// servers reach.
 pub fn parts(inputs: &Inputs<'_>, bounds: Vec<Option<String>>) -> Vec<Value> {
     let document = &inputs.answers.document;
     let leading = document.leading().into_iter().zip(picks(document));

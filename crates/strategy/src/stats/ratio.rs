@@ -1,4 +1,4 @@
-//! The good direction of a metric, and the verdict of a ratio against a margin.
+//! The better direction of a metric, the verdict on a ratio by its interval and a margin, and the result of a requirement on a ratio.
 
 use super::class::split_class;
 use super::estimate::{Estimate, Interval};
@@ -18,8 +18,8 @@ pub enum Better {
 }
 
 impl Better {
-    /// The good direction of a metric, by its name: times, failures, powers and costs are better low, rates, goodput and attainments high.
-    /// `None` if the name does not say.
+    /// The better direction of a metric, by its name. Lower is better for times, failures, power and costs; higher is better for
+    /// throughputs, goodput and attainments. `None` if the name does not say.
     pub fn by_name(metric: &str) -> Option<Better> {
         let (_, metric) = split_class(metric);
         let is_low = metric.ends_with("_ms")
@@ -60,7 +60,7 @@ impl Better {
         values.into_iter().reduce(better)
     }
 
-    /// A value as a share of the best one, at most 1.
+    /// A value as a share of the best one, at most 1; the inverse of their ratio if lower is better. 1 if the share is not finite.
     pub fn share(self, own: f64, best: f64) -> f64 {
         let share = match self {
             Better::Higher => own / best,
@@ -87,7 +87,7 @@ impl fmt::Display for Better {
     }
 }
 
-/// Verdict of a comparison, by the interval of a ratio.
+/// The verdict of a comparison of two values, by the interval of their ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -117,7 +117,7 @@ impl Verdict {
     }
 }
 
-/// The probability that an interval misses the truth.
+/// The probability that an interval does not contain the true value.
 pub const ALPHA: f64 = 0.05;
 
 /// The largest change that does not matter, equal in both directions on the logarithmic scale.
@@ -131,12 +131,12 @@ impl Margin {
     /// Default margin in percent: twice a typical effect of a start.
     pub const TYPICAL_PERCENT: f64 = 3.0;
 
-    /// A margin in percent, above 0.
+    /// A margin in percent, which must be above 0.
     pub fn percent(percent: f64) -> Margin {
         Margin::relative(percent / 100.0)
     }
 
-    /// A margin of a relative change, 0.03 for 3 %.
+    /// A margin from a relative change: 0.03 for 3 %.
     pub fn relative(change: f64) -> Margin {
         Margin { log: change.ln_1p() }
     }
@@ -150,7 +150,7 @@ impl Margin {
 /// The margin of each metric, in percent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Margins {
-    /// The margin that the user stated, which holds for every metric.
+    /// The margin that the user gave, which applies to every metric.
     pub stated: Option<f64>,
     /// Margins from the machine's own noise, by metric.
     pub own: BTreeMap<String, f64>,
@@ -199,7 +199,7 @@ impl Bound {
         if self.is_upper { log - self.log } else { self.log - log }
     }
 
-    /// Judges the requirement by an interval of logarithms.
+    /// Judges the requirement by an interval of logarithms, without Holm's correction.
     pub(crate) fn judge(self, interval: Interval) -> Requirement {
         match (self.excess(interval.low), self.excess(interval.high)) {
             (low, high) if low < 0.0 && high < 0.0 => Requirement::Met,

@@ -7,7 +7,7 @@ use super::{Dataset, Draw, Item, Sampling};
 
 /// Number of rows of a file in the first draw. Each later draw is twice as large.
 const FIRST_ROWS: usize = 2048;
-/// Number of rows of a file after which no larger draw is made. All drawn rows are kept in memory, because they may be used again.
+/// Maximum number of rows of a file that are used. All of them are kept in memory, because they may be used again.
 const MOST_ROWS: usize = 1 << 16;
 /// Difference between the seeds of two rounds. Users choose seeds that are close together, so a small difference could repeat the prompts
 /// of another run.
@@ -16,7 +16,7 @@ const NEXT_SEED: u32 = 0x9e37_79b9;
 /// A function that takes drawn requests. It returns false if it wants no more.
 pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
 
-/// Draws requests until `take` wants no more, or until a file has no more rows and may not use them again. If `first` is set, the first
+/// Draws requests until `take` wants no more. A file whose rows may not be used again ends with its last row. If `first` is set, the first
 /// requests are those of a run with that number of requests; a file then gives only these.
 pub fn draw_endlessly(
     dataset: &dyn Dataset,

@@ -9,7 +9,7 @@ pub const ASSUMED: f64 = 0.05;
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
 /// Smallest growth of a latency's logarithm that is assumed beyond the sample, each time the rarity grows by a factor of e. The rarity of a
 /// percentile is `1 / (1 - share)`.
-const TAIL: f64 = 0.15;
+const LEAST_TAIL_GROWTH: f64 = 0.15;
 
 /// The rule by which the relative sampling error of a figure is estimated from the other figures of its run. One rule serves all runs,
 /// because figures have the same names in every run.
@@ -135,7 +135,7 @@ fn percentile_error(share: f64, count: f64, figure: &impl Fn(usize) -> Option<f6
         (slope / at).max(0.0)
     });
     let growth = growth.or_else(|| variation(figure))?;
-    let unseen = growth.max(TAIL) * beyond(share, count);
+    let unseen = growth.max(LEAST_TAIL_GROWTH) * beyond(share, count);
     Some((growth * deviation_at(share, count)).hypot(unseen))
 }
 

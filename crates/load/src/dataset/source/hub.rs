@@ -13,7 +13,7 @@ use vsweep_base::files::temporary_name;
 
 const ENDPOINT: &str = "https://huggingface.co";
 /// Time limit for the beginning of an answer, and for each further piece of a file.
-const SILENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Address of a Hub, and settings for downloads from it.
 #[derive(Clone)]
@@ -84,9 +84,9 @@ impl Hub {
         let client = self.client()?;
         let base = self.endpoint.trim_end_matches('/');
         let listing = self
-            .ask(&client, &format!("{base}/api/datasets/{id}/revision/main"))
+            .get(&client, &format!("{base}/api/datasets/{id}/revision/main"))
             .await?;
-        let listing = listing.bytes().await.map_err(|error| self.broken(&error))?;
+        let listing = listing.bytes().await.map_err(|error| self.download_error(&error))?;
         let listing: Value = serde_json::from_slice(&listing)
             .map_err(|_| format!("{} gave no list of files of {id}; check HF_ENDPOINT", self.endpoint))?;
         let commit = listing["sha"]
@@ -106,7 +106,7 @@ impl Hub {
             let path = snapshot.join(&name);
             if !path.is_file() {
                 let url = format!("{base}/datasets/{id}/resolve/{commit}/{name}");
-                self.save(self.ask(&client, &url).await?, &path).await?;
+                self.save(self.get(&client, &url).await?, &path).await?;
             }
             paths.push(path);
         }
@@ -119,7 +119,7 @@ impl Hub {
     fn client(&self) -> Result<reqwest::Client, String> {
         // An error only means that the process has a TLS provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder().read_timeout(SILENCE);
+        let mut builder = reqwest::Client::builder().read_timeout(READ_TIMEOUT);
         if self.endpoint.starts_with("http://") {
             // The system's certificates are not needed, and a bare container has none to load.
             builder = builder.tls_certs_only([]);
@@ -130,7 +130,7 @@ impl Hub {
     }
 
     /// Returns the answer to a GET request. The token goes to the Hub only: it is removed from a redirect to another host.
-    async fn ask(&self, client: &reqwest::Client, url: &str) -> Result<reqwest::Response, String> {
+    async fn get(&self, client: &reqwest::Client, url: &str) -> Result<reqwest::Response, String> {
         let mut request = client.get(url);
         if let Some(token) = &self.token {
             let mut value: HeaderValue = format!("Bearer {token}")
@@ -139,7 +139,7 @@ impl Hub {
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        let answer = request.send().await.map_err(|error| self.broken(&error))?;
+        let answer = request.send().await.map_err(|error| self.download_error(&error))?;
         let remedy = match answer.status().as_u16() {
             200..=299 => return Ok(answer),
             401 | 403 => "set HF_TOKEN to a token that may read it",
@@ -151,7 +151,7 @@ impl Hub {
     }
 
     /// Returns the message for a failed request, with its innermost cause.
-    fn broken(&self, error: &reqwest::Error) -> String {
+    fn download_error(&self, error: &reqwest::Error) -> String {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
             cause = deeper;
@@ -173,7 +173,7 @@ impl Hub {
             let written = match answer.chunk().await {
                 Ok(Some(piece)) => file.write_all(&piece).map_err(unwritable),
                 Ok(None) => break,
-                Err(error) => Err(self.broken(&error)),
+                Err(error) => Err(self.download_error(&error)),
             };
             if let Err(problem) = written {
                 // The error of the download is reported; a partial file that remains does no harm.
@@ -195,7 +195,7 @@ pub(in crate::dataset) fn cache() -> Option<PathBuf> {
     })
 }
 
-/// Returns true if a part of a path names a file or folder, and can be used in a URL as it is.
+/// Returns true if a part of a path names something inside its folder, and has no character with a special meaning in a URL.
 fn is_plain(part: &str) -> bool {
     !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '/', '\0', '?', '#', '%'])
 }

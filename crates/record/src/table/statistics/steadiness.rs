@@ -21,7 +21,7 @@ const REPEATED: [(&str, f64); 8] = [
     ("p99_e2el_ms", 2.0),
 ];
 /// Difference between latencies, in milliseconds, up to which they always agree: the operating system's scheduler alone can take as long.
-const NOTICED_MS: f64 = 10.0;
+const AGREE_WITHIN_MS: f64 = 10.0;
 
 /// A figure in which runs disagree, and the range of its values.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub struct Disagreement {
 pub(in crate::table) fn disagreements(runs: &Table, rows: &[usize]) -> Vec<Disagreement> {
     let figures = REPEATED.iter().filter_map(|(metric, factor)| {
         let spread = runs.column(metric)?.spread(rows)?;
-        let is_noticed = !metric.ends_with("_ms") || spread.max - spread.min > NOTICED_MS;
+        let is_noticed = !metric.ends_with("_ms") || spread.max - spread.min > AGREE_WITHIN_MS;
         let excess = spread.max / spread.min / factor;
         (excess > 1.0 && is_noticed).then_some(Disagreement { metric, spread, excess })
     });
@@ -59,11 +59,11 @@ const STEADY: [(&str, Code); 3] = [
 ];
 /// Shortest duration, in seconds, and fewest requests of a run that can show a drift. The figures of smaller runs scatter too much.
 const SHORTEST_S: f64 = 5.0;
-const FEWEST: f64 = 50.0;
+const FEWEST_REQUESTS: f64 = 50.0;
 /// Prior of the noise between runs of a closed loop.
-const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
+const CLOSED_PRIOR: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
 /// Prior of the noise between other runs. With random arrivals, each run has a load of its own.
-const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
+const OPEN_PRIOR: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
 /// A change of a figure from run to run of one launch.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +113,7 @@ pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = 
 
 fn is_long_enough(runs: &Table, row: usize) -> bool {
     let has = |name: &str, least: f64| runs.cell(name, row).number().is_some_and(|value| value >= least);
-    has("duration", SHORTEST_S) && has("completed", FEWEST)
+    has("duration", SHORTEST_S) && has("completed", FEWEST_REQUESTS)
 }
 
 /// Returns the ratio by which a figure changed on one launch, if it did. `rows` has each run's load and row. Closed loops and other loads
@@ -134,8 +134,10 @@ fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let (mut closed, mut open) = (steps(true), steps(false));
     [&mut closed, &mut open].into_iter().for_each(|steps| renumber(steps));
     // Arrivals decide the throughput of an open loop, so it shows no drift of the server.
-    let open = (metric != "output_throughput").then(|| drift(&open, OPEN)).flatten();
-    drift(&closed, CLOSED).or(open)
+    let open = (metric != "output_throughput")
+        .then(|| drift(&open, OPEN_PRIOR))
+        .flatten();
+    drift(&closed, CLOSED_PRIOR).or(open)
 }
 
 /// Replaces the positions of steps by 0, 1, … in order, because positions are line numbers, which have gaps.

@@ -104,8 +104,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// The shard's starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts,
-    /// then one start each, alone on the machine, of winners and servers tied with them that were measured next to other servers. There are
-    /// none until all shards have measured everything else. A comparison, or a part of the matrix, has only the advised starts.
+    /// then one start, alone on the machine, of each winner and each server tied with a winner, if it was measured next to others. There
+    /// are none until all shards have measured everything else. A comparison, or a part of the matrix, has only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));

@@ -70,7 +70,7 @@ impl LoadSearch {
     }
 
     /// Returns a warning if runs at the highest rate are too short.
-    fn brief(&self) -> Option<String> {
+    fn warning_of_short_runs(&self) -> Option<String> {
         let Settings {
             vary, requests, upper, ..
         } = self.settings;
@@ -97,7 +97,7 @@ impl Matrix {
         });
         let pairs = self.plan.sla.iter().cartesian_product(firsts);
         let searches = pairs.map(|(sla, (serve, bench))| self.search(sla.clone(), bench, &self.server(serve)));
-        let remarks = searches.flat_map(|search| [search.remark(), search.brief()]);
+        let remarks = searches.flat_map(|search| [search.remark(), search.warning_of_short_runs()]);
         remarks.flatten().unique().collect()
     }
 

@@ -140,14 +140,14 @@ fn draw(
             (false, false) => "U",
         },
     );
-    name_once(&mut series);
+    remove_repeated_labels(&mut series);
     let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
     let title = of_workload("Each server: throughput per GPU against speed per user", &workload);
     Some(subject.chart(title, note, vec![panel]))
 }
 
 /// Removes the label of a mark if another mark at about the same place has the same label.
-fn name_once(series: &mut [Series]) {
+fn remove_repeated_labels(series: &mut [Series]) {
     let most = |of: fn(&Mark) -> f64| series.iter().flat_map(|own| &own.points).map(of).fold(0.0, f64::max);
     let (width, height) = (most(|mark| mark.x), most(|mark| mark.y));
     let mut named: Vec<Mark> = Vec::new();

@@ -191,7 +191,7 @@ impl WindowFigures {
                 input_tokens += sample.prompt_len;
                 ttfts.push(seconds(sample.ttft()));
             }
-            let counted = sample.tokens_by_event.len() == sample.events.len();
+            let has_token_counts = sample.tokens_by_event.len() == sample.events.len();
             let mut last = None;
             for (at, event) in sample.events.iter().enumerate() {
                 let gap = last.replace(event).map(|last| event - last);
@@ -201,7 +201,7 @@ impl WindowFigures {
                 let before = at
                     .checked_sub(1)
                     .map_or(0, |before| sample.tokens_by_event.get(before).copied().unwrap_or(0));
-                output_tokens += match counted {
+                output_tokens += match has_token_counts {
                     true => u64::from(sample.tokens_by_event[at].saturating_sub(before)),
                     false => 1,
                 };

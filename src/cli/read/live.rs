@@ -36,7 +36,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// Least time between two new pages.
 const BETWEEN_PAGES: Duration = Duration::from_secs(3);
 /// Pause after a look or a new page, as a multiple of the time that it took. So looks take at most 1 % of the time, and pages another 1 %.
-const REST: u32 = 100;
+const PAUSE: u32 = 100;
 
 type Served = Arc<Mutex<LiveReport>>;
 
@@ -121,7 +121,7 @@ impl LiveReport {
         }
         let began = Instant::now();
         let looked = self.look();
-        self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * REST);
+        self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * PAUSE);
         if let Err(error) = looked {
             // An error does not end the command, because a disk may be unavailable for a while.
             self.now.count = format!("the directory cannot be read now: {error}");
@@ -167,7 +167,7 @@ impl LiveReport {
         let pages = make_pages(&self.directory, self.follower.state(), &self.options, version);
         self.page = pages.page.into();
         self.drawn = self.seen();
-        self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * REST);
+        self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * PAUSE);
     }
 }
 
@@ -239,9 +239,9 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
 // keep others from reading it.
 
 /// Maximum number of connections. A further one closes the oldest, which harms no reader, because each request takes milliseconds.
-const MOST: usize = 256;
+const MOST_CONNECTIONS: usize = 256;
 /// Time without reads and writes after which a connection is closed.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Accepts connections, with limits on their number and silence.
 pub struct Listener {
@@ -255,12 +255,12 @@ pub struct Listener {
 impl Listener {
     /// Returns a listener on a bound address. At most half of the allowed open files are connections.
     pub fn of(tcp: TcpListener) -> Listener {
-        let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(MOST, |(soft, _)| soft as usize);
+        let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(MOST_CONNECTIONS, |(soft, _)| soft as usize);
         Listener {
             tcp,
             open: VecDeque::new(),
-            most: MOST.min(allowed / 2),
-            idle: IDLE,
+            most: MOST_CONNECTIONS.min(allowed / 2),
+            idle: IDLE_TIMEOUT,
         }
     }
 }

@@ -57,7 +57,7 @@ const INPUT_LEN: u64 = 1024;
 /// Output tokens of a chat. They are fewer if the model allows only short sequences.
 const OUTPUT_LEN: u64 = 256;
 /// Time limit of the requests to a running server.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn run(args: Args) -> Result<Exit> {
     let plan = match args.goal {
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
         _ => {
             let (model, longest) = model_of(&args)?;
             let weights = weights_gb(&model).filter(|_| args.url.is_none());
-            if let Some(why) = weights.and_then(|weights| too_few(weights, args.gpus.unwrap_or(1))) {
+            if let Some(why) = weights.and_then(|weights| too_few_gpus(weights, args.gpus.unwrap_or(1))) {
                 output::print_note(why);
             }
             render(&args, &model, longest)
@@ -103,7 +103,8 @@ fn ask(url: &str) -> Result<(String, Option<u64>)> {
     let mut secrets = Secrets::default();
     secrets.note_text(url);
     ServerAddress::parse(url).map_err(|why| Error::Usage(secrets.redact(&why)))?;
-    let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
+    let identity =
+        machine::runtime()?.block_on(async { Server::attach(url, REQUEST_TIMEOUT, REQUEST_TIMEOUT).ready().await });
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;
         Error::Fatal(secrets.redact(&format!(
@@ -161,7 +162,7 @@ fn least_gpus(weights_gb: f64) -> f64 {
 }
 
 /// Returns a note if weights of this size do not fit on these GPUs.
-fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
+fn too_few_gpus(weights_gb: f64, gpus: u32) -> Option<String> {
     let least = least_gpus(weights_gb);
     (f64::from(gpus) < least).then(|| {
         format!(
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_model_that_does_not_fit_is_told_a_number_of_gpus_that_is_tried() {
-        let note = |model: &str, gpus: u32| too_few(weights_gb(model)?, gpus);
+        let note = |model: &str, gpus: u32| too_few_gpus(weights_gb(model)?, gpus);
         assert!(note("a/405B", 8).is_some_and(|note| note.contains("give --gpus 16")));
         assert!(note("a/405B", 14).is_some() && note("a/405B", 16).is_none());
         assert!(note("a/70B", 3).is_some_and(|note| note.contains("fit on 4 GPUs")) && note("a/70B", 4).is_none());

@@ -225,7 +225,7 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
         _ => asked,
     };
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    // The short name is allowed alone only: with another domain, it may be another machine.
+    // The short name counts only without a domain: with a foreign domain, it may be another machine.
     let short = machine.split('.').next().unwrap_or_default();
     let is_name = ["localhost", machine, short]
         .iter()

@@ -1,5 +1,5 @@
-//! Draws one figure of every point against another, such as tokens per second for each user against tokens per second for each GPU: the
-//! trade-off between them.
+//! Charts of the trade-off between two figures: one figure of every point against another, such as throughput per GPU against speed per
+//! user.
 
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
 
-/// Maximum number of characters in a line of a label that holds several settings, without its last separator.
+/// Maximum number of characters in a line of a label with several settings, not counting the separator before the last one.
 const SHORT_LINE: usize = 24;
 
 /// Most settings that a label names. If there are more, the note names them, and the labels have only the values.

@@ -69,7 +69,7 @@ impl Better {
         if share.is_finite() { share.min(1.0) } else { 1.0 }
     }
 
-    /// The worst value there is.
+    /// The value that every finite one is better than.
     pub fn worst(self) -> f64 {
         match self {
             Better::Higher => f64::NEG_INFINITY,

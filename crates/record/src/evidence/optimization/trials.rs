@@ -194,8 +194,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the logarithm that replaces the one of a figure of 0, if there is a single workload; `None` if there are several, or if no
-    /// start has a figure of 0.
+    /// Returns the logarithm as which a figure of 0 counts. `None` if there are several workloads, or if no start has a figure of 0.
     pub fn ln_of_zero(&self) -> Option<f64> {
         let [question] = self.experiment.questions.as_slice() else {
             return None;

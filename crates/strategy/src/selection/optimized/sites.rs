@@ -82,7 +82,7 @@ fn moments(observed: Datum, (mean, variance): (f64, f64)) -> (f64, f64) {
     };
     let total = variance + error;
     let z = sign * (bound - mean) / total.sqrt();
-    let ratio = hazard(z);
+    let ratio = inverse_mills_ratio(z);
     let mean = mean - sign * variance * ratio / total.sqrt();
     (
         mean,
@@ -91,7 +91,7 @@ fn moments(observed: Datum, (mean, variance): (f64, f64)) -> (f64, f64) {
 }
 
 /// Returns the standard normal density at `z`, divided by the probability below `z`.
-fn hazard(z: f64) -> f64 {
+fn inverse_mills_ratio(z: f64) -> f64 {
     // Far below the mean, density and probability underflow. Their ratio approaches this value.
     if z < -20.0 {
         return -z - 1.0 / z;

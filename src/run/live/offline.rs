@@ -1,5 +1,5 @@
-//! Runs a benchmark that loads the engine itself, such as `vllm bench startup`. There is no server, so a start only waits until the machine
-//! is free, and an interrupt ends the benchmark program.
+//! Runs a benchmark that loads the engine itself, such as `vllm bench startup`. Without a server, a start only waits until the machine is
+//! free. An interrupt ends the benchmark program.
 
 use super::measure::{add, ran};
 use super::{Live, reduce};

@@ -20,7 +20,7 @@ pub(super) const ENERGY: &str = "joules_per_output_token";
 /// Counts of a run that have no noise.
 const COUNTS: [&str; 3] = ["completed", "failed", "preemptions"];
 
-/// Returns the metrics of an experiment for which at least one run has a number.
+/// Returns the metrics of an experiment, except those for which no run has a number.
 pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Metric> {
     let judged = workloads.iter().flat_map(|workload| {
         let metric_set = MetricSet::of(evidence.points, workload);

@@ -102,7 +102,7 @@ impl ServerDescription {
 /// Names that a plan gives to loads which were recorded under other names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadNames {
-    /// By point.
+    /// Names of the loads of points.
     pub points: BTreeMap<PointId, LoadName>,
     /// Names of searches and explorations.
     pub searches: BTreeMap<SearchId, String>,
@@ -191,7 +191,7 @@ impl ComparisonDesign {
 /// The servers to choose from, and the rules of the choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Optimization {
-    /// The figure to optimise; `None` for the figure of the first question that the results allow.
+    /// The figure to optimise; `None` for the figure of the first question that the results can answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
     /// The settings in which the servers differ.

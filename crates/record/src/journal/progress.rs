@@ -48,7 +48,7 @@ pub struct Conclusion {
     pub is_out_of_time: bool,
 }
 
-/// Result of two arms or of an axis.
+/// Result of a comparison of two arms in pairs, or of configs along an axis that is bisected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonFound {
     /// The result of two arms.
@@ -71,7 +71,7 @@ struct AskedStart {
     slot: Option<Slot>,
 }
 
-/// A start that has all its results.
+/// The figures of a start that has all its results.
 struct MeasuredStart {
     /// Mean logarithm of each metric; `None` if the start failed.
     logs: Option<Logs>,
@@ -215,8 +215,8 @@ impl ComparisonDesign {
         })
     }
 
-    /// Returns the time spent so far, in seconds. `seconds` has the time of each entrant. Arms that run side by side spend their time at
-    /// once.
+    /// Returns the time spent so far, in seconds. `seconds` has the time of each entrant. The times of arms that run side by side overlap,
+    /// so the longer one counts.
     fn spent(&self, seconds: &[f64]) -> f64 {
         match self.placement {
             Placement::InTurn => seconds.iter().sum(),

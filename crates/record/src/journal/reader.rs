@@ -1,5 +1,5 @@
 //! Reads one journal as far as it is written, and continues from there later. Every line has its own checksum; its `prev` shows whether
-//! lines are missing, moved or doubled. A defect is reported, and costs only the line that has it.
+//! lines are missing, moved or duplicated. A defect is reported, and costs only the line that has it.
 
 use super::event::{Event, FORMAT};
 use super::line::{DecodedLine, Entry, decode};
@@ -14,10 +14,10 @@ use vsweep_base::threads;
 /// Largest number of lines that may be missing before a line. A line after a larger gap does not count as one of the journal, because the
 /// list of missing lines would fill the memory.
 const LONGEST_GAP: u64 = 1 << 24;
-/// Length from which on a line cannot be vsweep's, in bytes. Reading a longer line could fill the memory.
+/// Length in bytes at which reading of a line stops. vsweep writes no line that long, and reading it could fill the memory.
 const LONGEST_LINE: u64 = if cfg!(test) { 1 << 22 } else { 1 << 28 };
 
-/// Size from which on a batch of lines is decoded, in bytes.
+/// Size at which a batch of lines is complete and is decoded, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 /// Smallest number of lines that are decoded by several threads.
 const MANY_LINES: usize = 64;
@@ -34,12 +34,13 @@ pub(super) struct Reader {
     offset: u64,
     /// Number of lines in the file that were read.
     lines: u64,
-    /// Sums of the lines, by their `seq`; `None` for missing and damaged lines.
+    /// Checksums of the lines, by their `seq`; `None` for missing and damaged lines.
     sums: Vec<Option<Sum>>,
-    /// Sums that missing lines must have, by their `seq`.
+    /// Checksums that missing lines must have, by their `seq`: the `prev` of the lines that follow them.
     wanted: BTreeMap<u64, Sum>,
     /// Number of damaged lines since the last intact one.
     damaged: u64,
+    /// True if the journal has a newer minor version than [`FORMAT`], so that it may contain unknown events.
     is_of_newer_minor: bool,
     /// True if a line was found that is too long to be read.
     has_endless_line: bool,
@@ -169,12 +170,12 @@ impl Reader {
         self.sums.len() as u64 + self.damaged
     }
 
-    /// Returns the sum of a line, if it is intact.
+    /// Returns the checksum of a line, if it is intact.
     pub fn sum(&self, seq: u64) -> Option<Sum> {
         *self.sums.get(usize::try_from(seq).ok()?)?
     }
 
-    /// Returns the sum of the last line; zero if that line is not intact.
+    /// Returns the checksum of the last line; zero if that line is not intact.
     pub fn last_sum(&self) -> Sum {
         self.length()
             .checked_sub(1)

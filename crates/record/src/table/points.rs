@@ -1,5 +1,4 @@
-//! Runs grouped into points: how many succeeded, whether their figures may be believed, and the median and spread of every
-//! figure.
+//! Runs grouped into points: how many succeeded, whether their figures are valid, and the median and spread of every figure.
 
 use super::marks::Mark;
 use super::statistics::steadiness::{Disagreement, Drift, disagreement, disagreements, drifting};
@@ -60,8 +59,8 @@ pub struct Point {
     /// Rows of the runs by which it is judged: all measured runs, in doubt or not, except invalid ones, which are no measurement of this
     /// point.
     pub used: Vec<usize>,
-    /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them. A selection may have
-    /// no others; then they are the judged ones.
+    /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them. If a selection has
+    /// no other runs, these are judged, and this list is empty.
     pub alone: Vec<usize>,
     /// Number of launches of its server on which its judged runs were measured; `None` if unknown.
     pub starts: Option<usize>,
@@ -344,7 +343,7 @@ impl Point {
         touching.map(|mark| mark.code).sorted().dedup().collect()
     }
 
-    /// Returns true if it is measured but marked. It competes, and is shown with its mark.
+    /// Returns true if there are doubts about its figures. It still competes, and is shown with its doubts.
     pub fn is_suspect(&self) -> bool {
         self.validity == Some(Validity::Suspect)
     }

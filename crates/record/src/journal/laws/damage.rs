@@ -1,4 +1,4 @@
-//! Damage to the files of a directory: flipped bits, and lines and files that are lost, doubled, copied, swapped or cut.
+//! Damage to the files of a directory: flipped bits, and lines and files that are lost, duplicated, copied, swapped or cut.
 
 use crate::journal::event::*;
 use crate::journal::{Check, Directory};

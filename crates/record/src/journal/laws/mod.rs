@@ -25,6 +25,7 @@ use damage::*;
 use moves::*;
 use world::*;
 
+/// A run as the tables show it: point, number, outcome, validity, true if lost, beginning, figures, parameters, server's parameters.
 type Row = (
     PointId,
     u32,

@@ -1,4 +1,4 @@
-//! Actions of sessions, and the points, servers and plans that they know.
+//! The random actions of sessions in the tests of laws, and the points, servers and plans that the sessions know.
 
 use crate::journal::declared::RecordedPlan;
 use proptest::prelude::*;
@@ -35,13 +35,13 @@ pub(super) fn plan(number: usize) -> RecordedPlan {
 pub(super) enum Move {
     Begin(usize),
     TakeGroup(usize),
-    /// Begins an open run of the group; with `true` perhaps a failed one again.
+    /// Begins an open run of the group. With `true`, it may be a failed run that is measured again.
     Run(Index, bool),
     Probe,
     Finish(Result),
     /// Writes the file and dies before the line.
     FileOnly,
-    /// Ends the search: with an answer, or with `false` given up.
+    /// Ends the search with an answer or, with `false`, gives it up.
     Answer(bool),
     GiveUp,
     Retire,

@@ -16,6 +16,7 @@ use super::moves::*;
 pub(super) struct World {
     pub(super) folder: tempfile::TempDir,
     pub(super) actors: Vec<Option<Actor>>,
+    /// The nonce of the session that began last.
     pub(super) nonces: u64,
     /// Every complete result, with its `run_started` and the rank of that line.
     pub(super) results: Vec<(Rank, RunStarted, Result)>,

@@ -1,5 +1,5 @@
 //! The chains of a search. Each probe refers to the previous one, so that probes of two sessions that did not know of each other never form
-//! one chain. One chain counts: one that has answers, else the longest, else the first.
+//! one chain. One chain counts: one whose search has all its answers, else the longest, else the first.
 
 use super::records::RunStatus;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
@@ -31,7 +31,8 @@ impl SearchLines {
 }
 
 impl State {
-    /// Returns the record of a search on a planned start, by the chain that counts, in the plan or not; `None` if it has not begun.
+    /// Returns the record of a search on a planned start, by the chain that counts; `None` if it has not begun. The search need not be in
+    /// the current plan.
     pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
         let facts = self.searches.get(&(search.clone(), slot))?;
         let first = self.searches.get(&(search.clone(), FIRST_SLOT));

@@ -101,7 +101,7 @@ impl State {
 
     /// Returns the best of several attempts at one run. Of equally good results the first counts, so that nobody can measure until a run
     /// looks good. Of failed ones the last counts, because it has the latest cause. A lost result does not count once its run was tried
-    /// again, or a failure of that try would be tried without end.
+    /// again. Otherwise a failure of that try would not count, and the run would be tried without end.
     fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
         let all: Vec<(Class, usize)> = attempts.filter_map(|at| Some((self.class(at)?, at))).collect();
         let is_retried = |lost: usize| {

@@ -59,7 +59,7 @@ impl State {
             .collect()
     }
 
-    /// Returns the files of results whose `run_started` line was not read, by that line.
+    /// Returns the files of results whose `run_started` line was not read, each with the id of that line.
     pub(in crate::journal) fn orphans(&self) -> Vec<(LineId, StoredFile)> {
         let files = self.orphans.iter();
         files

@@ -1,4 +1,4 @@
-//! Two figures of every point against each other, over its runs, with the points that no other beats, and the knee.
+//! Two figures of every point against each other: the points that no other beats, and the knee of this frontier.
 
 use crate::table::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
 use vsweep_base::validity::Validity;

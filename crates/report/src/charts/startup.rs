@@ -16,7 +16,7 @@ const LEAST_RATIO: f64 = 1.3;
 /// Difference in seconds below which start-up times do not matter.
 const LEAST_DIFFERENCE_S: f64 = 5.0;
 
-/// Draws the workload that most servers have in common, if their start-up times differ.
+/// Draws the workload with the most servers, if their start-up times differ.
 pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let points = subject.points;
     let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());

@@ -10,8 +10,8 @@ use minijinja::{Value, context};
 use vsweep_base::printable::printable;
 use vsweep_strategy::stats::Requirement;
 
-/// Writes a suite for each comparison. A broken limit is a failure, and an undecided one is skipped. Without limits, each figure is a case
-/// that passes and shows its verdict.
+/// Returns the XML, with a suite for each comparison. A broken limit is a failure, and an undecided one is skipped. Without limits, each
+/// figure is a case that passes and shows its verdict.
 pub fn to_junit(comparisons: &[Comparison]) -> String {
     let failures: usize = comparisons.iter().map(|own| count(own, Requirement::Broken)).sum();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();

@@ -88,7 +88,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
-        // The terminal has it only if there is one recommendation.
+        // The terminal shows the limit only if there is one recommendation.
         limit => bounds.first().and_then(Option::as_deref).map(bound::briefly),
         picks => picks::parts(inputs, bounds),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),

@@ -1,5 +1,5 @@
-//! A sentence about the limit that a recommended server reaches first, such as memory bandwidth, and what to try next. The sentence needs a
-//! recorded limit.
+//! A sentence about the limit that a recommended server reaches first, such as memory bandwidth, and what to try next. There is
+//! no sentence if the runs record no limit.
 
 use crate::sentences::{parts::percent, picks};
 use crate::texts::words::lower_first;
@@ -36,7 +36,7 @@ fn sentence(winner: &Winner, largest: Option<&str>, state: &State, points: &Poin
     })
 }
 
-/// The first and the last clause of a sentence, after a label: the limit, and what to try next.
+/// Shortens a sentence to its first and last clause, which are the limit and what to try next, for a place after a label.
 pub fn briefly(sentence: &str) -> String {
     let parts = sentence.split("; ").collect_vec();
     let mut shown = parts.iter().take(1).chain(parts.iter().skip(1).last());
@@ -68,7 +68,7 @@ const NEAR: f64 = 0.8;
 struct ServerFacts<'a> {
     is_quantised: bool,
     has_fp8_cache: bool,
-    /// The load and the settings of the server that are the largest tested, in words; `None` if there are none.
+    /// The load and the settings of which the server has the largest tested value, in words; `None` if there are none.
     largest: Option<&'a str>,
 }
 

@@ -56,7 +56,7 @@ pub struct Detail {
     /// The most frequent error of failed requests, if that is the observation.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
-    /// The comparison with a server that ran out of memory, if another was not started because it needs at least as much memory.
+    /// The server that ran out of memory, if the run was skipped because its own server needs at least as much.
     #[serde(skip)]
     pub ruled_out: Option<Arc<RuledOut>>,
     /// True if similar observations with other texts were combined with this one.
@@ -107,8 +107,8 @@ impl Group {
         self.validity.map_or("failed", Validity::name)
     }
 
-    /// Its runs with the settings that they share: `1 run and 175 skipped ones with TP 1`. So the numbers agree with those of failed and of
-    /// skipped runs elsewhere.
+    /// Its runs with the settings that they share: `1 run and 175 skipped ones with TP 1`. Failed and skipped runs are counted apart, as in
+    /// other places.
     pub fn runs_in_words(&self) -> String {
         let tried = show_many((self.runs - self.skipped) as u64, "run");
         let runs = match (self.runs - self.skipped, self.skipped) {

@@ -12,8 +12,8 @@ pub fn encode_cell(cell: &Cell) -> Value {
 }
 
 /// Rounds to five significant digits, but to whole numbers from 100,000 to a million and to multiples of 10,000 from a billion on, as
-/// sentences show them. `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which
-/// rounds further, never shows another number than the sentences.
+/// sentences show them. `summary.csv` has all digits. A number that would end in a 5, apart from zeros, keeps ten digits, so that the
+/// page, which rounds further, never shows another number than the sentences.
 pub fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();

@@ -34,7 +34,7 @@ pub struct ExportSummary {
 }
 
 /// Writes the results that count, in the form of a vLLM sweep's tree. Invalid runs and runs that were cut short are failures in it, so that
-/// nobody draws them.
+/// no plot shows them.
 pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<ExportSummary> {
     let unknown = ServerRecord::default();
     let mut exported = ExportSummary::default();

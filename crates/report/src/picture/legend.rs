@@ -60,7 +60,7 @@ impl Legend {
         self.height
     }
 
-    /// Draws it with its upper left corner at the place.
+    /// Draws the legend with its upper left corner at this position.
     pub fn draw(&self, canvas: &mut Canvas, (left, top): Position) {
         for (name, style, (right, down)) in &self.entries {
             let (x, y) = (left + right, top + down);

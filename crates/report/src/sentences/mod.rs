@@ -221,7 +221,7 @@ fn why(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, warnings: Ve
     plain(include_str!("sentence.txt.jinja"), parts)
 }
 
-/// The entrant with the better estimate to which a winner was preferred, and why.
+/// The entrant to which the winner was preferred although its estimate is better, and the reason.
 fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
     match &winner.chosen {
         WinReason::Best => None,
@@ -244,8 +244,8 @@ fn next<'a>(answered: &'a QuestionAnswer, winner: &Winner) -> Option<&'a Entrant
     next.filter(|next| !is_tied(next))
 }
 
-/// The warnings about a question's winner that no earlier question about the workload has about the same server. Assumed noise is reported
-/// once.
+/// The warnings about a question's winner, without those that an earlier question about the workload has about the same server. Assumed
+/// noise is reported once.
 fn new_warnings<'a>(answer: &'a Answer, answered: &'a QuestionAnswer) -> impl Iterator<Item = &'a Warning> {
     let config = |own: &'a QuestionAnswer| own.winner.as_ref().map(|winner| &winner.config);
     let earlier = answer.questions.iter().take_while(move |other| *other != answered);
@@ -280,7 +280,7 @@ fn figure(answered: &QuestionAnswer, winner: &Winner) -> String {
         Goal::Load { parameter, .. } => {
             // Each number is formatted alone, because a load and the ends of its interval may need different numbers of decimals.
             let Estimate { value, low, high } = winner.value;
-            // Users are whole. The tolerance is that of the logarithms from which an interval is computed.
+            // A number of users is whole. The tolerance allows for rounding in the logarithms from which an interval is computed.
             let whole = |end: f64| {
                 if parameter == "max_concurrency" {
                     (end * (1.0 + 1e-9)).floor()

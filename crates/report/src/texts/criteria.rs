@@ -4,7 +4,7 @@ use super::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, Operator, Quantity, Target};
 
-/// The criterion of a target that has this name in records, in words.
+/// The words for a target's criterion that is called `name` in records; `name` itself if the target has no such criterion.
 pub fn phrase_of(target: &Target, name: &str) -> String {
     let found = target.criteria.iter().find(|criterion| criterion.to_string() == name);
     found.map_or_else(|| name.to_owned(), phrase)

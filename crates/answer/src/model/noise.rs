@@ -87,8 +87,8 @@ impl Range {
         }
     }
 
-    /// Returns a grid over the range, with `count` sizes of run noise and as many of start noise, all multiplied by `size`. It has several
-    /// sizes of node noise only if there are several nodes.
+    /// Returns a grid over the range, with `count` sizes of run noise and as many of start noise, all multiplied by `size`, the typical
+    /// figure. It has several sizes of node noise only if there are several nodes.
     pub fn grid(&self, prior: &NoisePrior, size: f64, count: usize, has_nodes: bool) -> Grid {
         let run = |ln: f64| {
             let off = (ln - prior.run.ln()) / prior.run_spread;

@@ -12,7 +12,7 @@ use super::searches::of_searches;
 use super::warnings::warnings;
 use vsweep_strategy::stats::Better;
 
-/// Smallest probability of being as good as the winner for which a config is listed as such.
+/// A config is listed as being as good as the winner if that has at least this probability.
 const EVEN: f64 = 0.5;
 /// Probability below which a config is ruled out.
 const RULED_OUT: f64 = 0.05;
@@ -119,7 +119,7 @@ fn assumed_start_noise(known: &ExperimentFit<'_>, question: &Question) -> Option
     figures.posterior.assumes_starts().then_some(start.deviation)
 }
 
-/// Returns the entrants for the document, best estimate first; after them those that miss the targets by plain estimates.
+/// Returns the entrants for the document: those that meet the targets by plain estimates, best first, then the others, best first.
 fn documented(known: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
     let winner = found.winner.map(|(at, _)| &entrants.placed[at]);
     let entrant = |(at, placed): (usize, &EntrantFacts)| {

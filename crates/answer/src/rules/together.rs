@@ -1,5 +1,6 @@
-//! One answer for several workloads. A config has a share of each workload's best figure. Of the configs whose smallest share is within the
-//! margin of the largest, the one that wins the most workloads is the answer, then the one with the fewest changes from the defaults.
+//! One answer for several workloads. A config reaches a share of each workload's best figure, and its smallest share is its score. Of the
+//! configs whose score is within the margin of the best score, the answer is the one that wins the most workloads, then the one with the
+//! fewest changes from the defaults.
 
 use super::super::document::{Share, Together};
 use super::super::known::{ExperimentFit, rounded};
@@ -104,7 +105,7 @@ fn answer(known: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Toge
     }
 }
 
-/// Returns the part of the draws in which a config's smallest share is within the margin of the largest.
+/// Returns the part of the draws in which a config's smallest share is within the margin of the best smallest share of any config.
 fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
     let draws = questions
         .iter()

@@ -317,7 +317,7 @@ impl LoadRun {
         for ((weight, expected), variance) in lines {
             let deviation = margin - expected;
             let tail = 1.0 + deviation * deviation / (variance * FREEDOM);
-            // The exponent is half of FREEDOM + 1. The factor of the error keeps the product over many runs far above the smallest number.
+            // The exponent is half of FREEDOM + 1. The factor of the error keeps the product over many runs within the range of numbers.
             *weight *= error / (variance.sqrt() * (tail * tail) * (tail * tail));
         }
     }

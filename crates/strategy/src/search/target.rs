@@ -124,7 +124,9 @@ pub(super) struct PooledLevel {
     pub runs: usize,
     /// Number of runs that were measured to their end.
     pub whole: usize,
+    /// Weighted mean of the margins, as in [`Observation`].
     pub margin: f64,
+    /// Standard error of the margin.
     pub error: f64,
 }
 

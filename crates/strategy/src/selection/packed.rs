@@ -97,16 +97,21 @@ impl Capacity {
 
     /// Returns the time spans of the groups if they take as long as expected, in the order in which they begin.
     pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<GroupSpan> {
-        let mut round = Round::new(self, needs, order);
+        let mut groups = VirtualGroups::new(self, needs, order);
         let (mut now, mut after) = (0.0, None);
         loop {
-            round.begin(now, after);
-            let ends = |at: &&usize| round.placed[**at].to;
-            let Some(first) = round.under_way.iter().min_by(|a, b| compare(ends(a), ends(b))).copied() else {
-                return round.placed;
+            groups.begin(now, after);
+            let ends = |at: &&usize| groups.placed[**at].to;
+            let Some(first) = groups
+                .under_way
+                .iter()
+                .min_by(|a, b| compare(ends(a), ends(b)))
+                .copied()
+            else {
+                return groups.placed;
             };
-            now = round.placed[first].to;
-            after = Some(round.end(first, now));
+            now = groups.placed[first].to;
+            after = Some(groups.end(first, now));
         }
     }
 
@@ -129,7 +134,7 @@ impl Capacity {
 }
 
 /// The state of groups that run in virtual time.
-pub(super) struct Round<'n> {
+pub(super) struct VirtualGroups<'n> {
     capacity: Capacity,
     needs: &'n [Need],
     /// Groups that have not begun, in order.
@@ -141,9 +146,9 @@ pub(super) struct Round<'n> {
     free: u32,
 }
 
-impl<'n> Round<'n> {
-    pub fn new(capacity: Capacity, needs: &'n [Need], order: &[usize]) -> Round<'n> {
-        Round {
+impl<'n> VirtualGroups<'n> {
+    pub fn new(capacity: Capacity, needs: &'n [Need], order: &[usize]) -> VirtualGroups<'n> {
+        VirtualGroups {
             capacity,
             needs,
             waiting: order.to_vec(),
@@ -153,8 +158,8 @@ impl<'n> Round<'n> {
         }
     }
 
-    /// Begins each group that fits now, after the end of the group `after`. Each ends after its expected duration, unless [`Round::end`]
-    /// reports another time.
+    /// Begins each group that fits now, after the end of the group `after`. Each ends after its expected duration, unless
+    /// [`VirtualGroups::end`] reports another time.
     pub fn begin(&mut self, now: f64, after: Option<usize>) {
         let needs = self.needs;
         self.waiting.retain(|&group| {
@@ -186,8 +191,8 @@ pub fn length(placed: &[GroupSpan]) -> f64 {
     placed.iter().map(|group| group.to).fold(0.0, f64::max)
 }
 
-/// Returns a chain of groups of which each begins at the end of the one before, up to the group that ends last. Together they take as long
-/// as all groups.
+/// Returns the chain of groups that decides the length of the list. It ends with the group that ends last, and each of its groups begins
+/// at the end of the one before.
 pub fn longest_chain(placed: &[GroupSpan]) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut next = placed.iter().max_by(|one, other| compare(one.to, other.to));
@@ -230,7 +235,7 @@ fn compare<T: PartialOrd>(one: T, other: T) -> std::cmp::Ordering {
 // Plays groups in virtual time. Their servers do not start while another server is measured. A start waits for the runs that are under way,
 // and later runs wait for the start. So starts cost more than their own time. Real sweeps follow the rule in `Activity::goes_with` too.
 
-/// The time of a group: its starts at equal distances, and runs of equal length between them.
+/// The work of a group: its starts at equal distances, and runs of equal length between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Work {
     /// Number of starts of its server.
@@ -269,7 +274,7 @@ impl Activity {
 /// An activity of a group that is under way or waits.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// Index of the group in [`Round::placed`].
+    /// Index of the group in [`VirtualGroups::placed`].
     place: usize,
     activity: Activity,
     seconds: f64,
@@ -278,26 +283,26 @@ struct Turn {
 /// Plays the groups with starts apart from runs, and returns them in the order in which they begin. A group that takes longer than its work
 /// has waited.
 pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<GroupSpan> {
-    let mut round = Round::new(capacity, needs, order);
+    let mut groups = VirtualGroups::new(capacity, needs, order);
     let mut turns = Vec::new();
     let (mut waiting, mut active): (Vec<Turn>, Vec<(f64, Turn)>) = Default::default();
     let (mut now, mut after) = (0.0, None);
     loop {
-        round.begin(now, after);
-        for place in turns.len()..round.placed.len() {
-            let mut of_group = turns_of(works[round.placed[place].group], place);
+        groups.begin(now, after);
+        for place in turns.len()..groups.placed.len() {
+            let mut of_group = turns_of(works[groups.placed[place].group], place);
             waiting.extend(of_group.next());
             turns.push(of_group);
         }
         admit(&mut waiting, &mut active, now);
         let Some(first) = (0..active.len()).min_by(|a, b| active[*a].0.total_cmp(&active[*b].0)) else {
-            return round.placed;
+            return groups.placed;
         };
         let (ended_at, Turn { place, .. }) = active.remove(first);
         now = ended_at;
         match turns[place].next() {
             Some(next) => waiting.push(next),
-            None => after = Some(round.end(place, now)),
+            None => after = Some(groups.end(place, now)),
         }
     }
 }

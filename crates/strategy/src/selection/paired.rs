@@ -2,8 +2,8 @@
 //!
 //! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the arms swap
 //! their sets of GPUs from pair to pair. A comparison has a family of members, each a metric at a point. Each pair gives one ratio for each
-//! member. [`PairedComparison`] chooses the next start and looks at the ratios after each complete pair. A look decides members, and corrects for the
-//! family by Holm's procedure. [`Member`] judges the ratios of one member.
+//! member. [`PairedComparison`] chooses the next start and looks at the ratios after each complete pair. At each look it decides the
+//! members that it can, with Holm's correction for the size of the family. [`Member`] judges the ratios of one member.
 
 use super::Arm;
 use crate::stats::{
@@ -61,7 +61,7 @@ pub enum PairedEnding {
     Decided,
     /// The starts are spent.
     Spent,
-    /// This arm failed to start four times in a row.
+    /// Four starts of this arm in a row failed or died before they were measured.
     Unstartable(Arm),
 }
 

@@ -93,17 +93,17 @@ impl VirtualServer {
 
     /// Sends the load and awaits every answer.
     pub fn drive(&mut self, load: VirtualLoad) -> VirtualResult {
-        Drive::new(self, load, None).perform()
+        RunningLoad::new(self, load, None).perform()
     }
 
     /// Drives the load with an observer that may end it early. Requests in flight are then aborted and count as failed.
     pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> VirtualResult {
-        Drive::new(self, load, Some(observer)).perform()
+        RunningLoad::new(self, load, Some(observer)).perform()
     }
 }
 
 /// A load in progress.
-struct Drive<'a, 'o> {
+struct RunningLoad<'a, 'o> {
     server: &'a mut VirtualServer,
     observer: Option<&'a mut Observer<'o>>,
     /// Time of the next report of the requests in flight to the observer.
@@ -114,7 +114,7 @@ struct Drive<'a, 'o> {
     load: VirtualLoad,
     /// Time of the engine at which the load began, in seconds.
     zero: f64,
-    book: Timelines,
+    timelines: Timelines,
     /// Index of the next request to send.
     next: usize,
     /// Number of requests that have a slot. Some of them may be due later.
@@ -125,10 +125,10 @@ struct Drive<'a, 'o> {
     coming: VecDeque<(Nanos, usize, SequenceRequest)>,
 }
 
-impl<'a, 'o> Drive<'a, 'o> {
+impl<'a, 'o> RunningLoad<'a, 'o> {
     fn new(server: &'a mut VirtualServer, load: VirtualLoad, observer: Option<&'a mut Observer<'o>>) -> Self {
         let count = load.requests.len().min(load.due.len());
-        Drive {
+        RunningLoad {
             zero: server.now,
             server,
             next_report: if observer.is_some() {
@@ -139,7 +139,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             observer,
             underway: BTreeSet::new(),
             is_broken_off: false,
-            book: Timelines::new(count, load.every_token),
+            timelines: Timelines::new(count, load.every_token),
             load,
             next: 0,
             in_flight: 0,
@@ -172,15 +172,21 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
         self.fail_the_rest();
         VirtualResult {
-            duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
-            samples: self.book.samples,
+            duration: self
+                .timelines
+                .samples
+                .iter()
+                .map(|sample| sample.end)
+                .max()
+                .unwrap_or(0),
+            samples: self.timelines.samples,
         }
     }
 
     /// Gives requests their slots, in order, while slots are free. A request is sent when it is due and has a slot, which may be later.
     fn send(&mut self) {
         let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
-        while self.next < self.book.samples.len() && self.in_flight < limit {
+        while self.next < self.timelines.samples.len() && self.in_flight < limit {
             let due = self.load.due[self.next];
             let ready = match self.next >= limit {
                 true => due.max(self.freed.pop_front().unwrap_or(due)),
@@ -188,11 +194,11 @@ impl<'a, 'o> Drive<'a, 'o> {
             };
             let in_time = if self.is_open_loop() { due } else { ready };
             if self.load.sending.is_some_and(|end| in_time > end) {
-                self.book.samples.truncate(self.next);
+                self.timelines.samples.truncate(self.next);
                 break;
             }
             let request = std::mem::take(&mut self.load.requests[self.next]);
-            let sample = &mut self.book.samples[self.next];
+            let sample = &mut self.timelines.samples[self.next];
             (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
             (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
             sample.class = self.load.classes.get(self.next).copied().unwrap_or_default();
@@ -218,15 +224,16 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.load.due.last().is_some_and(|last| *last > 0)
     }
 
-    /// Fails the requests that were due in time and had no slot until the deadline. In a closed loop, such requests are not part of the load.
+    /// Fails the requests that were due in time and had no slot until the deadline. In a closed loop, such requests are not part of the
+    /// load.
     fn fail_unsent(&mut self, now: Nanos, says: &str) {
         let sending = self.load.sending.unwrap_or(Nanos::MAX);
         let due_in_time = match self.is_open_loop() {
             true => self.load.due.partition_point(|due| *due <= sending),
             false => 0,
         };
-        self.book.samples.truncate(due_in_time.max(self.next));
-        for (sample, due) in self.book.samples.iter_mut().zip(&self.load.due).skip(self.next) {
+        self.timelines.samples.truncate(due_in_time.max(self.next));
+        for (sample, due) in self.timelines.samples.iter_mut().zip(&self.load.due).skip(self.next) {
             (sample.due, sample.ready, sample.sent, sample.end) = (*due, *due, now, now);
             sample.error = Some(format!("not sent: no slot was free; {says}"));
         }
@@ -240,7 +247,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         {
             let at = self.seconds(at);
             let key = self.server.engine.add(at, request);
-            self.book.admit(key, index);
+            self.timelines.admit(key, index);
             if self.observer.is_some() {
                 self.underway.insert(index);
             }
@@ -251,7 +258,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.server.now += seconds;
         let now = self.nanos(self.server.now);
         let outputs = self.server.engine.end_step(self.server.now);
-        self.book.record(outputs, &[now]);
+        self.timelines.record(outputs, &[now]);
         self.free_slots(now);
     }
 
@@ -263,21 +270,21 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.server.now = last;
         let zero = self.zero;
         let now = nanos(last - zero);
-        if self.book.every_token {
+        if self.timelines.every_token {
             let ends: Vec<Nanos> = ends.iter().map(|end| nanos(end - zero)).collect();
-            self.book.record_steady(leap.steady, &ends);
-            self.book.record(leap.ended, &ends);
+            self.timelines.record_steady(leap.steady, &ends);
+            self.timelines.record(leap.ended, &ends);
         } else {
-            self.book.record(leap.ended, &[now]);
+            self.timelines.record(leap.ended, &[now]);
         }
-        self.book.record(leap.fresh, &[now]);
+        self.timelines.record(leap.fresh, &[now]);
         self.free_slots(now);
         true
     }
 
     /// Frees the slots of the requests that ended.
     fn free_slots(&mut self, now: Nanos) {
-        for index in self.book.take_ended() {
+        for index in self.timelines.take_ended() {
             self.in_flight -= 1;
             self.freed.push_back(now);
             self.underway.remove(&index);
@@ -293,7 +300,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             let arrived_by = nanos(self.server.now - self.zero) + self.load.delay;
             let sent = self.coming.partition_point(|(arrives, ..)| *arrives <= arrived_by);
             let in_flight = sent + self.underway.len();
-            self.is_broken_off = observer(LoadProgress::Ended(&self.book.samples[index], in_flight)).is_break();
+            self.is_broken_off = observer(LoadProgress::Ended(&self.timelines.samples[index], in_flight)).is_break();
         }
     }
 
@@ -305,13 +312,17 @@ impl<'a, 'o> Drive<'a, 'o> {
             return;
         }
         self.next_report = now + REPORT_INTERVAL;
-        let underway: Vec<&Sample> = self.underway.iter().map(|index| &self.book.samples[*index]).collect();
+        let underway: Vec<&Sample> = self
+            .underway
+            .iter()
+            .map(|index| &self.timelines.samples[*index])
+            .collect();
         self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
     /// Marks the requests that have not ended as failed: the load was broken off, its time is over, or the engine cannot finish them.
     fn fail_the_rest(&mut self) {
-        self.book.keys().for_each(|key| self.server.engine.abort(key));
+        self.timelines.keys().for_each(|key| self.server.engine.abort(key));
         let now = self.nanos(self.server.now);
         let reason = match self.load.deadline.take() {
             _ if self.is_broken_off => "broken off".to_owned(),
@@ -322,7 +333,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             _ => "the engine has no room to go on".to_owned(),
         };
         let is_unfinished = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
-        for sample in self.book.samples.iter_mut().filter(is_unfinished) {
+        for sample in self.timelines.samples.iter_mut().filter(is_unfinished) {
             sample.error = Some(reason.clone());
             sample.end = now;
         }

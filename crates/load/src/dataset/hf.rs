@@ -153,8 +153,8 @@ fn text_of(turn: &Value) -> Option<&str> {
         .or_else(|| turn.get("value")?.as_str())
 }
 
-/// Returns the rows of one streamed file in the order of the `datasets` library (5.2) after `shuffle(seed)`. Rows go through a buffer.
-/// Whenever the buffer is full, it is shuffled, and its first half is given out.
+/// Returns rows in the order in which the `datasets` library (5.2) streams those of one file after `shuffle(seed)`. Rows go through a
+/// buffer. Whenever the buffer is full, it is shuffled, and its first half is returned.
 fn shuffled_in_buffer<T>(items: Vec<T>, seed: u64) -> Vec<T> {
     let mut random = NumpyPcg64::new(seed);
     let mut buffer = Vec::with_capacity(SHUFFLE_BUFFER);

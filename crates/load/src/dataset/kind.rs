@@ -88,7 +88,7 @@ pub trait Dataset: Debug + Send + Sync {
         None
     }
 
-    /// Most prompts of a draw that one request carries.
+    /// Largest number of drawn prompts that one request carries.
     fn prompts_a_request(&self) -> usize {
         1
     }
@@ -152,7 +152,7 @@ pub struct Traits {
     pub made_of: Material,
     /// True if its texts are put into the model's chat template when the API does not do that itself.
     pub wants_template: bool,
-    /// True if draws with different seeds can have the same prompts although they are made up.
+    /// True if draws with different seeds can have the same prompts although the dataset generates them.
     pub ignores_seed: bool,
     /// True if its prompts depend on the number of tokens of its texts.
     pub depends_on_counts: bool,

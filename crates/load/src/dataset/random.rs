@@ -123,7 +123,7 @@ impl Dataset for Random {
 }
 
 impl Random {
-    /// Refuses lengths that may leave a prompt without a token of its own, next to the `added` special tokens of the tokenizer.
+    /// Refuses lengths that may leave a prompt without any token except the `added` special tokens of the tokenizer.
     fn check_length(&self, added: u64) -> Result<(), String> {
         let input = self.input_len.saturating_sub(added);
         let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;

@@ -1,4 +1,4 @@
-//! Options for drawing prompts that all datasets take, and the rules that they share: oversampling and the filter of lengths.
+//! The options of drawing prompts that every dataset takes, and the rules that datasets share: oversampling and the filter of lengths.
 
 use super::Item;
 use vsweep_metrics::rng::PythonRandom;
@@ -12,7 +12,7 @@ pub struct Sampling {
     pub seed: u64,
     /// True if rows of a file are taken in random order.
     pub shuffle: bool,
-    /// True if a file with too few rows is used several times.
+    /// True if rows are repeated when a file has too few.
     pub oversample: bool,
 }
 
@@ -25,7 +25,7 @@ impl Sampling {
         items
     }
 
-    /// Returns true if `have` requests are enough.
+    /// Returns true if `have` requests are enough, which is never so if every row of a file is wanted.
     pub(super) fn is_met(&self, have: usize) -> bool {
         self.num_prompts > 0 && have >= self.num_prompts
     }

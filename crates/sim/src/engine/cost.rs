@@ -13,7 +13,7 @@ pub struct Work {
     pub sequences: usize,
     /// Tokens for which the output layer is computed.
     pub samples: usize,
-    /// Pairs of a token and an earlier token that it attends to.
+    /// Pairs of a token and a token that it attends to: each earlier one and itself.
     pub pairs: f64,
     /// Tokens whose keys and values are read.
     pub kv_tokens: f64,

@@ -13,7 +13,7 @@ pub struct Gpu {
     pub bandwidth: f64,
     /// Peak rate for 16-bit numbers in floating point operations per second.
     pub flops_16: f64,
-    /// Peak rate for 8-bit numbers; equal to `flops_16` if the hardware has no unit for them.
+    /// Peak rate for 8-bit floating point numbers; equal to `flops_16` if the hardware has no unit for them.
     pub flops_8: f64,
     /// Bandwidth to the other GPUs of the node, one direction, in bytes per second.
     pub link: f64,

@@ -26,7 +26,7 @@ impl Timelines {
         }
     }
 
-    /// Records that the engine has got a request and gave it this key. Keys are consecutive.
+    /// Records that the engine has received a request and given it this key. Keys are consecutive.
     pub fn admit(&mut self, key: Key, index: usize) {
         if self.admitted.is_empty() {
             self.first = key;

@@ -1,6 +1,6 @@
 //! The runs of a plan's points on one start, in order: all points once, then all points again. If the plan repeats until an interval is
-//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, that run has the number after the
-//! last possible repetition.
+//! narrow, unnecessary repetitions are left out. Runs that are measured in any case are owed. If the first point is measured once more at
+//! the end, that run has the number after the last possible repetition.
 //!
 //! A start may have a million points, so each run is made when it is asked for.
 

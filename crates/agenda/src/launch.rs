@@ -19,7 +19,7 @@ pub(super) struct LaunchState {
     pub is_used: bool,
     /// The loads that it has served.
     pub warmth: Warmth,
-    /// Reason for its end, unless vsweep asked for it.
+    /// Reason why it failed to start, or died; `None` if it did neither.
     pub exit: Option<Failure>,
 }
 

@@ -22,8 +22,9 @@ pub(super) struct Attempt {
     pub died_in: Option<Entry>,
     /// True if the server was checked to be the same before this try.
     pub is_checked: bool,
-    /// True if the caches were reset for this try; `refusal` is the error of the server.
+    /// True if the server was asked to reset its caches for this try.
     pub is_reset: bool,
+    /// The server's error if it did not reset them.
     pub refusal: Option<String>,
     /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,

@@ -216,7 +216,7 @@ impl Doubt {
         if figure("failed").is_some() || !counts_requests {
             return None;
         }
-        // With 0 the number is that of the rows of a file.
+        // `num_prompts = 0` asks for every row of a file, so it does not state how many requests were sent.
         let sent = figure("num_prompts")?;
         let vanished = sent - figure("completed")?;
         let detail = format!("{vanished} of {sent} requests have no result");

@@ -61,8 +61,8 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     apply(&argv, &flags)
 }
 
-/// Returns the names in a command's placeholders that parameters must fill in. Doubled braces and JSON are other texts in braces, and so are
-/// those of a script, which is a word with blanks.
+/// Returns the names in a command's placeholders that parameters must fill in. Doubled braces, `${NAME}` and JSON are not placeholders.
+/// Neither are braces in a script, which is a word with blanks.
 pub fn placeholders(argv: &[String]) -> impl Iterator<Item = &str> {
     let is_name = |name: &str| {
         let mut letters = name.chars();
@@ -165,7 +165,7 @@ fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>
     }))
 }
 
-/// Returns true if a flag in the base command most likely takes no value. Needed if the parameter's value does not show it.
+/// Returns true if a flag in the base command most likely takes no value. Needed where no value of a parameter shows it, as for `null`.
 pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
     flag.starts_with("--no-") || is_plain_switch(name) || usual.iter().any(|start| name.starts_with(start))

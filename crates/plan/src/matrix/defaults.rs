@@ -24,7 +24,8 @@ impl Matrix {
             return;
         };
         let ServerConfig { id: defaults, argv, .. } = self.server(last);
-        // Only a stated value can equal one that is left out, and comparing all configurations would take long.
+        // Another configuration can be the same server only if the command states the flag, or if a value of the axis leaves it out. All
+        // configurations are compared only then, because that takes long.
         let can_be_equal = |param: &TableParam| {
             let says_nothing = |value: &Value| value.is_null() || *value == Value::Bool(false);
             let is_flag = !param.name.contains('.');

@@ -38,8 +38,8 @@ impl Agreement {
         }
     }
 
-    /// Returns the pairs in which all parameters of the group have equal values; the text of a number is that number. If they all belong to
-    /// one side, every configuration of the other side fits.
+    /// Returns the pairs in which all parameters of the group have equal values; a number equals a text that spells it. If they all belong
+    /// to one side, every configuration of the other side fits.
     pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let is_across = [Side::Serve, Side::Bench].map(|side| names_of(group, side).next().is_some()) == [true; 2];
         Agreement::new(sides, |side, space, index| {

@@ -143,14 +143,13 @@ pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
     text.split_off(1)
 }
 
-/// Returns what a plan says of the caches before a run, the places of figures, and the runner, as members of a JSON object. Defaults are left
-/// out.
+/// Returns a plan's way of resetting caches, the places of its figures and its runner, as members of a JSON object. Defaults are left out.
 fn between(plan: &Plan) -> String {
     let runner = &plan.bench.runner;
     let reset = match plan.serve.reset {
         Reset::Nothing => Some(json!("none")),
         Reset::Restart if runner.offline().is_none() => Some(json!("restart")),
-        // Routes and commands are other ways to reset caches.
+        // A reset by a route or a command leaves the same empty caches as the default.
         _ => None,
     };
     let places = plan.bench.result.iter();

@@ -78,7 +78,7 @@ impl Secrets {
         let Ok(text) = std::str::from_utf8(&json) else {
             return json;
         };
-        // The value itself is sought, not its places: a short or common one is hidden beside its name.
+        // Searches for the value itself, not its places: a short or common value has no places, but is hidden after its name.
         let is_absent = |known: &KnownSecret| !text.contains(&known.value) && known.cut(text).is_empty();
         if self.known.iter().all(is_absent) {
             return json;
@@ -187,7 +187,7 @@ impl Secrets {
         pieces.collect()
     }
 
-    /// Splits a word whose name is unknown.
+    /// Splits a word that no flag announces.
     pub fn pieces_of<'a>(&'a self, word: &'a str) -> Vec<Piece<'a>> {
         let found = self.known.iter();
         let found = found.filter_map(|known| Some((known.places(word).into_iter().next()?, known)));
@@ -204,8 +204,8 @@ impl Secrets {
         }
     }
 
-    /// Reads the next word of a command line behind its last flag, which may take several words. Returns true if the word is a value of a
-    /// flag that announces a secret.
+    /// Reads the next word of a command line. `flag` is the last flag before it, which may take several words. Returns true if the word is
+    /// a value of a flag that announces a secret.
     fn announces_next<'a>(&self, flag: &mut &'a str, word: &'a str) -> bool {
         if spelling::is_flag(word) {
             // A value in the same word is the only one of its flag.

@@ -22,7 +22,7 @@ pub struct Problem {
     pub places: Vec<(Span, String)>,
     /// Remedy for the user.
     pub remedy: String,
-    /// Places at which another problem, if there is one, explains this one.
+    /// Places at which a problem would explain this one. If there is one, this problem is left out.
     pub explained_at: Vec<Span>,
 }
 
@@ -90,7 +90,7 @@ fn merged(list: Vec<Problem>) -> Vec<Problem> {
 /// All problems of a plan, at least one, with the texts they point into.
 #[derive(Debug, Clone)]
 pub struct Problems {
-    /// In the order of the text.
+    /// The problems, in the order of the text.
     pub list: Vec<Problem>,
     /// The texts, without secrets.
     pub sources: Sources,
@@ -296,7 +296,7 @@ impl Diagnostics {
 
 /// Similarity, from 0 to 1, above which a name may be the one that was meant.
 const ALIKE: f64 = 0.8;
-/// Difference of similarity to the closest name up to which other names are suggested with it.
+/// Other names are suggested with the closest one if they are at most this much less similar.
 const AS_ALIKE: f64 = 0.01;
 /// Maximum number of names in one suggestion.
 const MOST_MEANT: usize = 3;
@@ -306,7 +306,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
-        // A common side does not make names similar; it only decides between names that are similar otherwise.
+        // A common prefix `serve.` or `bench.` does not make names similar; it only decides between names that are similar otherwise.
         let [(side, name), (other, candidate)] = [name.as_str(), &candidate]
             .map(|name| Side::split(name).map_or((None, name), |(side, bare)| (Some(side), bare)));
         let elsewhere = side.is_some_and(|side| Some(side) != other);

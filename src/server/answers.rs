@@ -32,7 +32,7 @@ pub const LONG_TOKENS: u32 = 8;
 pub const LINES: [u32; 3] = [400, 100, 25];
 /// Upper estimate of the tokens of a line, for most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
-/// Number of most probable tokens requested at each position: the most that any OpenAI-compatible server returns.
+/// Number of most probable tokens requested at each position: the most that OpenAI's interface allows.
 const TOP: u32 = 5;
 /// Time limit of one answer. A slower server is not asked further questions.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -51,8 +51,8 @@ impl From<Silence> for Refusal {
     }
 }
 
-/// The form of questions that a server accepts.
-struct Asking<'a> {
+/// Asks a server questions in the form that it accepts.
+struct Questioner<'a> {
     http: &'a Http,
     model: &'a str,
     /// Time limit of one answer.
@@ -62,10 +62,10 @@ struct Asking<'a> {
 }
 
 impl Server {
-    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes longer than 60 s,
+    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes longer than 60 s
     /// or than `hangs`, the time after which a server counts as hung.
     pub async fn ask(&self, identity: &Identity, hangs: Duration) -> AnswerCheck {
-        let mut asking = Asking {
+        let mut questioner = Questioner {
             http: &self.http,
             model: &identity.served_model,
             limit: hangs.min(LONGEST),
@@ -74,7 +74,7 @@ impl Server {
                 ("logprobs".to_owned(), TOP.into()),
             ]),
         };
-        match asking.ask_all(identity).await {
+        match questioner.ask_all(identity).await {
             Ok(answers) => AnswerCheck::Answered(answers),
             Err(Refusal::Status(status)) => {
                 AnswerCheck::Refused(format!("/v1/completions answers HTTP {}", status.as_u16()))
@@ -84,7 +84,7 @@ impl Server {
     }
 }
 
-impl Asking<'_> {
+impl Questioner<'_> {
     async fn ask_all(&mut self, identity: &Identity) -> Result<Answers, Refusal> {
         let short = BEGINNINGS.map(|first| format!("{first}{ENDING}"));
         let prompts: Vec<String> = short.into_iter().chain(OTHER_QUESTIONS.map(str::to_owned)).collect();

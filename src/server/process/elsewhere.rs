@@ -1,5 +1,5 @@
-//! Ends a server that does not run below its command: in a container, or on another machine. Only the plan's stop command reaches it, so the
-//! promise that no server is left rests on that command.
+//! Ends a server that does not run below its command: in a container, or on another machine. Only the plan's stop command reaches it, so
+//! the promise that no server is left rests on that command.
 
 use super::procfs;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -52,7 +52,7 @@ fn try_end(stop: &[String], limit: Duration) -> Result<(), String> {
             None if start.elapsed() < limit => thread::sleep(TICK),
             None => {
                 let leader = child.id() as i32;
-                // A process that began a group of its own is found by its parent.
+                // A process that began a group of its own is still a descendant.
                 for process in procfs::descendants(leader) {
                     let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
                 }

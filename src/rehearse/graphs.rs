@@ -19,7 +19,7 @@ pub struct SharedGraphs {
     pub is_compiled: bool,
 }
 
-/// Returns the servers that were never ready, but whose graphs another server compiles before, if servers start in the order of the plan.
+/// Returns the servers that were never ready, but whose graphs another server compiles first if servers start in the order of the plan.
 pub(super) fn compiled_by_others(
     schedule: &Schedule<'_>,
     done: &State,

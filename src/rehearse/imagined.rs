@@ -70,7 +70,7 @@ impl<'a> RehearsalRecord<'a> {
         match event {
             Event::GroupGivenUp(given_up) => {
                 forecast.runs += given_up.runs();
-                // Only a server that was not even started gets its failure here. A failed start has already reported its own.
+                // Adds the failure of a server that was never started. A failed start has already reported its own.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());
                 }

@@ -5,7 +5,7 @@ use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
 use serde::Serialize;
 
-/// The standard normal quantile of 90 %. An interval of this many standard deviations to both sides holds four of five times.
+/// The standard normal quantile of 90 %. An interval of this many standard deviations to both sides has a probability of 80 %.
 pub const Z: f64 = 1.2816;
 
 /// A time with its 80 % interval, in seconds.

@@ -52,8 +52,8 @@ impl Foreign {
     }
 }
 
-/// Records these runs, by point in the order of the plan, as one session. Returns the names of figures that are lost, because the sweep
-/// overwrote them with parameters of the same name.
+/// Records the runs as one session. `runs` has a list for each point, in the order of the plan. Returns the names of figures that are lost,
+/// because the sweep overwrote them with parameters of the same name.
 pub fn import_results(
     plan: &Plan,
     matrix: &Matrix,

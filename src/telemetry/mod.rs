@@ -1,5 +1,5 @@
-//! Readings of a server and its machine from outside: Prometheus text, GPUs, the host, and summaries of a series of readings. Reading only;
-//! the callers decide when to read, and interpret the figures.
+//! Readings of a server and its machine from outside: Prometheus text, GPUs, the host, and summaries of a series of readings. Callers
+//! decide when to read, and interpret the figures.
 
 pub mod csv;
 pub mod gpu;

@@ -1,5 +1,5 @@
 //! Converts results of vLLM's benchmarks without a server to the figures of one row: nested members are copied to the top level, and
-//! figures that exist in `vllm bench serve` are added under its name and in its unit. vLLM's own keys stay.
+//! figures that `vllm bench serve` reports too are added under its names and in its units. vLLM's own keys stay.
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
@@ -99,7 +99,7 @@ fn times(value: &Value, factor: f64) -> Value {
     }
 }
 
-/// Returns a remedy for a figure by which a plan judges, and that a run of this benchmark does not report.
+/// Returns the remedy if a plan judges by a figure that a run of this benchmark does not report; `None` if the run reports it.
 pub fn why_no_figure(offline: Offline, key: &str, params: &Params) -> Option<String> {
     let asked = spelling::find(params, "metric_percentiles").map_or_else(|| "99".to_owned(), show);
     let (named, percents) = match offline {

@@ -5,7 +5,7 @@ use crate::checks::changing;
 use crate::metrics::{Sample, Samples, median, seconds};
 use crate::validity::{Code, Doubt};
 
-/// Share of the requested output tokens below which the answers of a run are another load.
+/// Share of the requested output tokens below which a run has measured another load.
 const LEAST_OF_OUTPUT: f64 = 0.99;
 /// Share of all requested tokens by which the server's counts may exceed them. One more token of each answer is accepted besides, because
 /// some servers count the end of sequence.
@@ -16,7 +16,7 @@ const SPECIAL_TOKENS: u64 = 8;
 const LEAST_OF_PROMPT: f64 = 0.99;
 /// Least such share if the number of tokens is only estimated.
 const LEAST_OF_WORDS: f64 = 0.5;
-/// Share of all prompt tokens above which missing tokens make another load.
+/// Share of all prompt tokens above which a run with missing tokens has measured another load.
 const MISSING: f64 = 0.01;
 /// Share of prompt tokens from the cache, in addition to those that the prompts share on purpose, above which a run counts as answered from
 /// the cache.

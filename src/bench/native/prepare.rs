@@ -152,7 +152,7 @@ impl NativeRun {
 
     /// Returns the server's counters, if it publishes any, and a warning if it did not answer.
     pub(super) fn read_counters(&self) -> (Option<ServerCounters>, Option<String>) {
-        // A silent server leaves most of the run's time to the load.
+        // Waiting for a silent server must leave most of the run's time to the load.
         match self.endpoint.counters(SHORT.min(self.job.timeout / 4)) {
             Ok(counters) => (Some(counters), None),
             Err(error) => (

@@ -24,9 +24,9 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The amount for a run: the greater one of the plan's number and the benchmark's own parameter. If the plan leaves it automatic, the
-    /// parameter counts; if that is 0, the amount is as many requests as the load has in flight. `count` is the number of requests of the run,
-    /// as `settings` count them. `due` are the due times of a trace, if they are known yet.
+    /// The amount for a run: the greater of the plan's number and the benchmark's own `num_warmups`. If the plan leaves it automatic,
+    /// `num_warmups` counts; if that is 0, the amount is as many requests as the load has in flight. `count` is the number of requests of
+    /// the run, as `settings` count them. `due` are the due times of a trace, if they are known yet.
     pub fn of(warmup: Warmup, settings: &NativeSettings, count: Option<usize>, due: &[Nanos]) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {

@@ -30,7 +30,7 @@ const ALWAYS: [&str; 2] = ["latencies", "queue_times"];
 pub(super) struct PromptOrigin {
     pub tokenizer_id: Option<String>,
     pub source: PromptSource,
-    /// Name of the counter of the prompts' tokens.
+    /// Name of what counted the prompts' tokens, such as the tokenizer.
     pub counted_by: &'static str,
     pub alignment: Alignment,
 }
@@ -44,7 +44,7 @@ pub(super) struct Context<'a> {
     pub connection_setup: Duration,
     /// The turns of conversations, if there are any.
     pub turns: Option<&'a Turns>,
-    /// The wall clock at t0.
+    /// The wall-clock time at which the load began.
     pub began: jiff::Zoned,
     pub probes: ProbeCounts,
     /// Growth of the server's counters during the run.
@@ -55,7 +55,7 @@ pub(super) struct Context<'a> {
     pub warnings: Vec<String>,
 }
 
-/// Builds the result. Columns are null, and are filled in from the samples later.
+/// Builds the result. Its columns, which have one value for each request, are null. They are filled in from the samples later.
 pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params {
     let settings = context.settings;
     let samples = &outcome.samples;
@@ -337,7 +337,7 @@ pub(in crate::bench) fn add_objections(result: &mut Params, objections: impl Ite
     }
 }
 
-/// Returns the warning for a run that a search ended.
+/// Returns the warning for a run that a search ended early.
 pub(in crate::bench) fn cut_warning(cut: &Cut) -> String {
     format!("these are the figures of a part of a run: {}", cut.why)
 }

@@ -20,7 +20,7 @@ const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations t
 measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
 /// Parameters that are swept, outermost first.
 const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"];
-/// Width of the printed table, in columns.
+/// Width of the printed table, in characters.
 const WIDTH: usize = 110;
 
 /// Measure prefill or decode batches of exactly known shape
@@ -140,7 +140,7 @@ const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
     ("Step(ms)", 9, "step_ms", Some(3)),
     ("Server(ms)", 10, SERVER, Some(3)),
 ];
-/// Placeholder for the key of the server's own measurement: of a step in the mode `decode`, of the prefill otherwise.
+/// Placeholder for the key of the server's own measurement, which is of a step in the mode `decode` and of the prefill otherwise.
 const SERVER: &str = "server";
 
 fn print_head(row: &Params) {

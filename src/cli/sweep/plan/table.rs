@@ -16,7 +16,7 @@ pub const MOST_LISTED: usize = 200;
 /// Most servers of a plan that shows all of them in full.
 const MOST_WHOLE: u64 = 12;
 
-/// Number of servers that are shown in full: all of a few, the first of many.
+/// Number of servers that are shown in full: all if they are few, only the first if they are many.
 pub fn count_whole(servers: u64) -> u64 {
     if servers > MOST_WHOLE { 1 } else { servers }
 }

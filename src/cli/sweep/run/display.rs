@@ -132,7 +132,7 @@ pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     eta
 }
 
-/// Adds the runs that these starts lack in any case, and their unfinished searches.
+/// Adds the runs that these starts still need in any case, and their unfinished searches.
 fn add_work(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
     let schedule = sweep.schedule();
     for start in starts {

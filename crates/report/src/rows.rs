@@ -40,8 +40,8 @@ pub fn read_runs(directory: &Directory, state: &State) -> Runs {
 }
 
 /// The record of a directory and the table of its runs, as `read_asked` makes it with the options of the recorded plan. Every run file is
-/// compared with its recorded hash. If a file was changed, the record is loaded again with all hashes checked, so that another result of
-/// the same run can count, and the files are read again.
+/// compared with its recorded hash. If a file was changed, the record is loaded again with all hashes checked, and the files are read
+/// again. Then another result of the same run can count.
 pub(super) fn load(
     directory: &Directory,
     options: impl FnOnce(&State) -> ReportOptions,

@@ -18,8 +18,8 @@ const LEAST_OF_PROMPT: f64 = 0.99;
 const LEAST_OF_WORDS: f64 = 0.5;
 /// Share of all prompt tokens above which a run with missing tokens has measured another load.
 const MISSING: f64 = 0.01;
-/// Share of prompt tokens from the cache, in addition to those that the prompts share on purpose, above which a run counts as answered from
-/// the cache.
+/// Share of prompt tokens from the cache above which a run counts as answered from the cache. Tokens that the prompts share on purpose come
+/// in addition.
 const UNEXPECTED_HITS: f64 = 0.1;
 
 /// Returns a doubt if the server counted more output tokens than requested, or fewer although answers had to continue after the end of

@@ -10,8 +10,8 @@ use crate::validity::{Code, Doubt};
 const PREEMPTED: f64 = 0.01;
 /// Fewest readings whose mean describes a load.
 const FEWEST: f64 = 10.0;
-/// In a closed loop, readings may reach the number of slots times the first number, plus the second, because requests that were given up
-/// may remain at the server for a moment.
+/// Limit of the readings in a closed loop: the number of slots times the first number, plus the second. It exceeds the slots, because
+/// requests that were given up may remain at the server for a moment.
 const ABOVE_SLOTS: (f64, f64) = (1.05, 0.5);
 /// Factor by which the mean of the readings may exceed the requests in flight by Little's law.
 const ABOVE_LAW: f64 = 1.25;

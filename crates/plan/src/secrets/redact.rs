@@ -216,7 +216,7 @@ impl Secrets {
     }
 }
 
-/// Names of the strings in a JSON text that is read from its beginning.
+/// Tracks which names announce strings of a JSON text as secrets, while the text is read from its beginning.
 #[derive(Debug, Default)]
 struct JsonNames {
     /// For each open table or list, true if its name announces secrets.

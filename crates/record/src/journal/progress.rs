@@ -279,7 +279,7 @@ impl Selection {
 }
 
 impl ComparisonFound {
-    /// Corrects the finding that no entrant of an axis can be started: if starts were left out because of their node, nothing was found.
+    /// Removes the finding that no entrant of an axis can be started, if starts were left out because of their node.
     fn on_one_node(self, apart: usize) -> ComparisonFound {
         match self {
             ComparisonFound::Axis(Some(BisectionResult::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),

@@ -56,8 +56,8 @@ pub struct Speculation {
 }
 
 impl Speculation {
-    /// Returns the number of right guesses before the first wrong one, out of `guesses` made at `now` (seconds) after `produced` tokens of
-    /// the answer with this seed.
+    /// Returns the number of right guesses before the first wrong one. The `guesses` are made at `now`, in seconds, after `produced` tokens
+    /// of the answer to the request with this seed.
     pub fn accepted(&self, seed: u64, produced: usize, guesses: usize, now: f64) -> usize {
         let left = (1.0 - self.falling * now / 60.0).max(0.0);
         let right =

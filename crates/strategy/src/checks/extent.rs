@@ -14,8 +14,8 @@ pub enum Short {
     Requests,
 }
 
-/// Checks the duration of a load, in seconds, and for a closed loop the number of requests that its slots completed. Fewer requests than
-/// slots are accepted: such a run never fills the slots.
+/// Returns the reason if a load was too short, by its duration in seconds and, for a closed loop, by the number of requests that its slots
+/// completed. Fewer requests than slots are accepted, because such a run never fills the slots.
 pub fn shortfall(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
     if duration_s < SHORTEST_S {
         return Some(Short::Time);

@@ -71,8 +71,8 @@ pub(super) const FAR: f64 = 1.0;
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
-/// Deviation of the percentile of all requests from the percentile of a typical run, for reasons that no run shows, as a multiple of a
-/// run's noise. Three points approximate a normal distribution: this deviation to either side, and no deviation.
+/// Deviation of the percentile of all requests from that of a typical run, as a multiple of a run's noise. No run shows it, so it is
+/// assumed to be normal. Three points approximate its distribution: this deviation to either side, and no deviation.
 const OFFSET: f64 = 0.45;
 /// Probability of the deviation [`OFFSET`] to one side, and also to the other.
 const OFFSET_CHANCE: f64 = 1.0 / 6.0;
@@ -247,7 +247,7 @@ impl Model {
     }
 }
 
-/// The weights of limits on an evenly spaced grid.
+/// The weights of the limit's positions on an evenly spaced grid. [`OFFSET`] moves a limit away from the boundary of a typical run.
 struct Tally {
     start: f64,
     step: f64,

@@ -142,7 +142,7 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     let margin = reading.margin();
     let bound = match margin.abs() {
         size if is_cut => Some(size.min(CLEAR.ln())),
-        // A goodput that is met may be near its limit only because the load is hardly high enough for it: only the side is known.
+        // The margin of a goodput that is met may be small only because the load is low, so only its side is known.
         _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
         // A ratio of zero, or the infinite one of failed requests, has no margin: only the side is known.
         _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
@@ -211,7 +211,7 @@ impl Target {
 
     /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an
     /// undisturbed one meets it too. A disturbed run that missed the target gives no observation, because the disturbance may be the
-    /// reason, unless the part of the margin that the disturbance explains is known.
+    /// reason. It gives one if the part of the margin that the disturbance explains is known.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {

@@ -16,8 +16,8 @@ impl Matrix {
             .position(|server| space.has_default_settings(server.index, &defaults))
     }
 
-    /// Drops the separate configuration with the default settings if a configuration of the axes is the same server, for example because the
-    /// command has a flag with one of the values.
+    /// Drops the separate configuration with the default settings if a configuration of the axes is the same server, for example because
+    /// the command has a flag with one of the values.
     pub(super) fn settle_defaults(&mut self) {
         let space = &self.sides.serve;
         let Some(last) = space.len().checked_sub(1).filter(|_| space.has_defaults) else {

@@ -116,7 +116,7 @@ pub struct Distance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts_at: Option<u32>,
     /// Change of log probabilities, in nats: the mean over the common tokens or, if greater, the mean of the two gaps where the answers
-    /// part. These gaps may be too low.
+    /// part. It may be too low, because a gap to a token that is not listed is a lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nats: Option<f64>,
     /// True if one of the two tokens at which they part is not among the most probable tokens of the other answer.

@@ -19,7 +19,8 @@ const FEWEST_BEYOND: f64 = 1.0;
 
 impl Criterion {
     /// Returns the reading of a run without the stalls, which is an upper bound, and its slack. `None` if stalls are not known for the
-    /// requests, or the criterion is not about latencies. The first `wave` requests met an empty server, so they keep their share.
+    /// requests, or the criterion is not about latencies. The first `wave` requests met an empty server; as large a part of them is read
+    /// as of the others.
     pub(super) fn read_without_stalls(
         &self,
         vary: Vary,

@@ -67,8 +67,8 @@ pub struct Cut {
     pub verdict: Verdict,
     /// A sentence with the counts that decided.
     pub why: String,
-    /// The criteria whose results are certain, by their texts; true if met. The first part of a run says nothing about criteria that
-    /// are absent, because requests that end first are not typical.
+    /// The criteria whose results are certain, by their texts; true if met. The run shows nothing about other criteria, because the
+    /// requests that end first are not typical.
     pub certain: BTreeMap<String, bool>,
 }
 
@@ -107,8 +107,8 @@ impl Watch {
         }
     }
 
-    /// Counts a request that ended while `in_flight` others continued. `span` begins when it was sent and ends when it ended, both since
-    /// any fixed moment. Returns the reason to cut the run, if there is one.
+    /// Counts a request that ended while `in_flight` others continued. `span` reaches from its sending to its end; the spans of a run are
+    /// measured from one moment. Returns the reason to cut the run, if there is one.
     pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
         // The ended request was probably one of these. The next call of `note_underway` counts the requests in flight again.
         self.underway.clear();

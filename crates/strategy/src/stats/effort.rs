@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct IntervalRule {
     /// The probability that an interval misses the truth.
     pub alpha: f64,
-    /// The probability that an interval misses the truth if it must lie within the margin.
+    /// Like `alpha`, for an interval that must lie within the margin.
     pub alpha_same: f64,
     /// Degrees of freedom by the number of units.
     pub freedom: fn(usize) -> f64,

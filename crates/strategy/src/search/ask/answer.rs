@@ -7,7 +7,7 @@ use crate::search::posterior::LimitPosterior;
 use crate::search::probe::Probe;
 use crate::search::target::{Answer, Found, PooledLevel, at};
 
-/// Shortest time over which a run must send its requests to show what happens when a rate lasts, in seconds.
+/// Shortest time of sending, in seconds, after which a run shows what happens when a rate lasts.
 pub const BRIEF_S: f64 = 3.0;
 /// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
 const KEEPS_UP: f64 = 0.8;
@@ -21,7 +21,8 @@ impl View<'_> {
     }
 
     /// Returns the answer if even the highest load that is not too high brings too little throughput or goodput. A lower load brings less,
-    /// and a higher load at most proportionally more. So the target is out of reach if it lacks more than the interval's upper end brings.
+    /// and a higher load at most proportionally more. So the target is out of reach if it lacks a larger factor than that from this load to
+    /// the interval's upper end.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;
@@ -31,7 +32,7 @@ impl View<'_> {
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
         if is_out_of_reach {
-            // A lack of load is not a limit between two loads, so it has no upper end.
+            // No limit lies between two loads here, so the interval has no upper end.
             answer.high = f64::INFINITY;
         }
         answer.notes = vec![note];
@@ -111,8 +112,8 @@ impl View<'_> {
         (low, high.max(low))
     }
 
-    /// Returns the distribution of the limit; `None` before anything was measured. Where no run decides anything, it is the prior: the
-    /// server may hold any load.
+    /// Returns the distribution of the limit. If no run decided anything, an undecided target has the prior, by which the server may
+    /// hold any load, and any other target has none.
     fn posterior(&self, found: Found) -> Option<LimitPosterior> {
         let Settings { lower, upper, .. } = self.search.settings;
         (found == Found::Undecided || !self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))

@@ -69,7 +69,7 @@ impl Optimized {
         self.chance_in(self.view(), best, rivals)
     }
 
-    /// Returns the same for all rivals, by shapes that had no part in the choice of the moment.
+    /// Returns that probability among all rivals, by a second opinion, whose shapes are independent of the first.
     fn confirmed(&self, best: usize) -> f64 {
         self.chance_in(self.second(), best, usize::MAX)
     }
@@ -90,8 +90,8 @@ impl Optimized {
             .map(|_| most)
     }
 
-    /// Returns true if no candidate that was not measured can be better than the best by more than the margin, whatever it would show, or
-    /// hold as much on fewer GPUs.
+    /// Returns true if no unmeasured candidate can win: even at the largest value that the plan allows it, it would neither exceed the best
+    /// by more than the margin, nor come within the margin on fewer GPUs.
     pub(super) fn is_unbeatable(&self) -> bool {
         *self.unbeatable.get_or_init(|| self.finds_no_challenger())
     }
@@ -130,7 +130,7 @@ impl Optimized {
         }
     }
 
-    /// Returns the cost of the cheapest start, in seconds of the machine.
+    /// Returns the cost of the cheapest start, in seconds of the machine, or of GPUs if the budget counts these.
     fn least_cost(&self) -> f64 {
         let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * self.share(at));
         costs.fold(f64::INFINITY, f64::min)

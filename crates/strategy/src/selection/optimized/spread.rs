@@ -10,9 +10,9 @@ use crate::stats::Random;
 const CONSIDERED: usize = 120;
 /// Maximum number of candidates whose uncertainty counts.
 const COUNTED: usize = 80;
-/// Assumed standard deviation of effects, as a logarithm.
+/// Assumed standard deviation of the effects on the logarithm of a figure.
 const SIGNAL: f64 = 0.3;
-/// Assumed variance of a measurement, as a logarithm.
+/// Assumed variance of the logarithm of a measured figure.
 const NOISE: f64 = 4e-4;
 
 /// Returns the candidate whose measurement, after those in `seen`, leaves the least uncertainty about all candidates that work.

@@ -19,7 +19,7 @@ pub(super) struct Works {
 const PRIOR_NEED: f64 = -0.9;
 /// Standard deviation of the logarithm of a predicted need of memory.
 const NEED_SD: f64 = 0.08;
-/// Standard deviation of the factor of predicted differences.
+/// Standard deviation of the factor by which predicted differences between candidates are multiplied.
 const STRETCH: f64 = 0.25;
 /// Largest distance of a prediction from the limit, in standard deviations. Farther predictions count as this.
 const FAR: f64 = 12.0;

@@ -5,7 +5,9 @@ use super::block::{BlockSolution, BlockSystem, Square};
 /// The linear system of the effects of nodes, from all configs, for given run and start noise.
 pub(super) struct NodeSystem {
     precision: Square,
+    /// Right-hand side of the system.
     pull: Vec<f64>,
+    /// Index of the node whose effect is 0.
     reference: usize,
 }
 

@@ -130,8 +130,8 @@ pub fn meets_plainly(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -
     })
 }
 
-/// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0: 0
-/// if it meets all targets, infinite if one of them cannot be judged.
+/// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0. It
+/// is 0 if the point meets all targets, and infinite if one of them cannot be judged.
 pub fn distance(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
         let Some(values) = judged_values(known, target, at) else {

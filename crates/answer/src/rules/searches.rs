@@ -17,8 +17,8 @@ use super::contest::Contender;
 use super::entrants::{EntrantFacts, Entrants, replicas};
 use vsweep_strategy::search::is_ceiling;
 
-/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range, so the noise of starts need
-/// not widen it further.
+/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as the range that was searched, so the noise
+/// of starts need not widen it further.
 const FLATTEST: f64 = 0.03;
 /// The probability at the upper end of a 95 % interval.
 const UPPER_END: f64 = 0.975;
@@ -95,8 +95,8 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
     entrants
 }
 
-/// Returns the load by which a search competes: the geometric mean over its starts. The load that it reports is the lower one of two, so
-/// a server with two starts would lose to an equal one with a single start.
+/// Returns the load by which a search competes: the geometric mean over its starts. Of two starts, a search reports the lower load. By
+/// that load, a server with two starts would lose to an equal one with a single start.
 fn ranked_load(search: &Search) -> Option<f64> {
     let load = search.load?;
     let loads: Vec<f64> = search.starts.iter().filter_map(|start| start.load).collect();
@@ -138,8 +138,9 @@ fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64
     start_noises.iter().map(draw).collect()
 }
 
-/// Returns the noise of starts in the logarithm of a limit. More than the usual noise is known only from curves as steep as `steepest`. On a
-/// flatter one it moves the limit no further than there.
+/// Returns the noise of starts in the logarithm of a limit: the noise in the figure, divided by the slope. Noise above the usual was
+/// learned from curves no steeper than `steepest`. On a flatter curve it moves the limit only as far as there, or as usual noise would if
+/// that is farther.
 fn scatter(noise: f64, slope: f64, steepest: f64) -> f64 {
     const USUAL: f64 = 2.0 * NoisePrior::LATENCY.start;
     (noise.min(USUAL) / slope).max(noise / steepest.max(slope))
@@ -189,7 +190,8 @@ pub fn log_moments(loads: &[f64]) -> (f64, f64) {
     moments(&loads.iter().map(|load| load.ln()).collect::<Vec<f64>>())
 }
 
-/// The scatter of starts in the limiting figure that their limits show, beyond the error of each; 0 if no search has several starts.
+/// The scatter of starts in the limiting figure, as far as their limits differ by more than their errors; 0 if no search has several
+/// starts.
 fn seen_scatter(searches: &[&Search]) -> f64 {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for search in searches.iter().filter(|search| search.starts.len() > 1) {

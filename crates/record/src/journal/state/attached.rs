@@ -19,9 +19,9 @@ pub enum ServerMatch {
 }
 
 impl State {
-    /// Compares the properties that a server reports now, with masked secrets, with those of the launches of a server config whose results
-    /// count. Servers answer in turn if, within one session, a server comes back after another one has answered, or is replaced before
-    /// anything was measured on it.
+    /// Compares the properties that a server reports now, in which secrets are masked, to those of the launches of its config whose results
+    /// count. Servers answer in turn if, within one session, a server comes back after another one has answered, or a server that replaced
+    /// another is itself replaced before anything was measured on it.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
         let launches = self.launches_of(server);
         let ready = launches
@@ -50,8 +50,8 @@ impl State {
         }
     }
 
-    /// Returns the launch on which a run was measured, for intervals over launches. All connections to one process behind a URL count as
-    /// its first launch, in whatever session.
+    /// Returns the launch on which a run was measured, for intervals over launches. Each connection to a server behind a URL is recorded as
+    /// a launch. All connections to one process, in any session, count as the first of them.
     pub fn launch_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
         let launches = self.launches_of(&run.server);
@@ -74,8 +74,7 @@ impl State {
             .any(|run| run.server == *server && self.retirement_of(run).is_none())
     }
 
-    /// Returns the retirements that retired results of points in the plan, oldest first, each as its reason and the number of these
-    /// results.
+    /// Returns the reasons for which results of points in the plan were retired, oldest first, each with the number of these results.
     pub fn retired(&self) -> Vec<(&str, usize)> {
         let planned = self.planned_points();
         let mut counts = vec![0; self.retirements.len()];

@@ -59,8 +59,8 @@ impl State {
         })
     }
 
-    /// Returns the names by which the loads of these searches differ from their records. Each comes with its server and its present
-    /// name and combination.
+    /// Returns the present names of searches and of their runs that differ from the recorded ones. `present` has the server of each search,
+    /// and the name and combination that its load has now.
     pub fn renamed_searches(&self, present: &BTreeMap<SearchId, (ServerId, LoadName)>) -> LoadNames {
         let mut renamed = LoadNames::default();
         let before = |search: &SearchId| Some(self.latest_search(search)?.started.name.as_str());

@@ -70,7 +70,7 @@ identities! {
     ServerId;
     /// Identity of one point (server config plus bench config), made the same way.
     PointId;
-    /// Identity of one search (server config, load without its amount, targets and settings), made the same way.
+    /// Identity of one search (server config, load without the varied parameter, targets and settings), made the same way.
     SearchId;
 }
 

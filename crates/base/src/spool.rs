@@ -22,7 +22,7 @@ pub struct Spool {
     in_file: u64,
     /// Bytes after those in the file, which are not yet written.
     tail: Vec<u8>,
-    /// True if the file cannot be created or written: everything then stays in memory.
+    /// True if the file could not be created or written. Further bytes then stay in `tail`.
     is_stuck: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Moments in ascending order, kept compactly: the first, then the nanoseconds from each to the next, as seven bits per byte, low bits
-//! first. A token after 10 ms takes four bytes, and a token that arrived in the same read as the previous one takes one byte.
+//! Moments in ascending order, kept compactly: the first, then the nanoseconds from each to the next as LEB128, which has seven bits per
+//! byte, low bits first. A token after 10 ms takes four bytes, and a token that arrived in the same read as the previous one takes one byte.
 
 use serde::{Deserialize, Serialize};
 

@@ -159,8 +159,8 @@ fn with_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
     root
 }
 
-/// Changes the paths of parameter files that another plan or an override names, and that start elsewhere, into paths that start at the plan
-/// at `path`, because the merged tree is written as one text.
+/// Makes the paths of parameter files relative to the folder of the plan at `path`, or absolute, because the merged tree is written as one
+/// text. Another plan or an override may have named them relative to another folder.
 fn settle_params_files(root: &mut Node, path: &Path, reader: &Reader<'_>) {
     let folder = path.parent().unwrap_or(Path::new(""));
     let Kind::Table(tables) = &mut root.kind else { return };

@@ -98,7 +98,7 @@ impl Dataset for SpeedBench {
 /// A file of questions, and the category that is wanted.
 struct QuestionSet<'a> {
     file: &'a Path,
-    /// The column of a row's questions, and the path of the first question in it.
+    /// The column of a row's questions, and the JSON pointer to the first question in it.
     questions: (&'a str, &'a str),
     /// The parameter that chooses a category, and its value; `None` for all questions.
     category: (&'a str, Option<&'a str>),

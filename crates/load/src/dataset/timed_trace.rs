@@ -114,7 +114,7 @@ impl Dataset for TimedTrace {
 }
 
 impl TimedTrace {
-    /// Checks that the prompts have at least half of the tokens that the trace says. With fewer, a hash stands for more tokens.
+    /// Checks that the prompts have at least half of the tokens that the trace says. With fewer, each hash covers more than `chunk_size`.
     fn check_lengths(&self, items: &[Item], rows: &[DataRow]) -> Result<(), String> {
         let lengths = rows.iter().zip(items).map(|(row, _)| row.count(&self.input_length));
         let said: u64 = lengths.sum::<Result<u64, String>>()?;

@@ -1,5 +1,5 @@
-//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. Busy time is
-//! measured directly. A loop that was not scheduled is noticed only by the timer for sweeps, which should have woken it earlier.
+//! Measures how long the event loop did not look at the network, because it was busy or because it was not scheduled. Busy time is measured
+//! directly. A loop that was not scheduled is noticed only by the timer for sweeps, which should have woken it earlier.
 
 use std::ops::Range;
 use vsweep_metrics::Nanos;
@@ -40,7 +40,7 @@ impl Absence {
         self.note(at.saturating_sub(self.next_sweep), self.last..at);
     }
 
-    /// Notes a turn. Returns true if it is time to sweep; the next sweep is then due a period later.
+    /// Notes a turn of the loop. Returns true if it is time to sweep; the next sweep is then due a period later.
     pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
         self.note(ended.saturating_sub(began), began..ended);
         self.last = ended;

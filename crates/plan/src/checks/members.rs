@@ -38,7 +38,7 @@ fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<
     })
 }
 
-/// Returns true if a command line is started once for each further node.
+/// Returns true if a command line is started once for each node after the first.
 pub fn is_of_node(command: &[String]) -> bool {
     command.iter().any(|word| word.contains(NODE) || word.contains(RANK))
 }

@@ -15,7 +15,7 @@ use vsweep_strategy::stats::split_class;
 const MOST_POINTS: usize = 300;
 /// The latencies, by the names that results have for them, with their titles.
 pub const LATENCIES: [(&str, &str); 3] = [("ttft", "TTFT"), ("itl", "ITL"), ("e2el", "E2EL")];
-/// Shares of requests for which a page has the latency.
+/// Shares of requests; for each, a page has the latency that this share does not exceed.
 const SHARES: [f64; 24] = [
     0.0, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
     0.98, 0.99, 1.0,
@@ -70,7 +70,7 @@ impl Distributions {
         names.filter_map(|name| split_class(name).0).unique()
     }
 
-    /// Encodes it for a page: for each point the milliseconds of each latency at common shares of requests.
+    /// Encodes the distributions for a page: for each point, each latency in milliseconds at every share in `SHARES`.
     pub fn encode(&self) -> Value {
         let times = |histogram: &Histogram| -> Vec<Value> {
             let at = |share: &f64| histogram.quantile(*share).map_or(Value::Null, |ms| shorten(ms).into());

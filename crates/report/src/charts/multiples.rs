@@ -1,6 +1,5 @@
 //! Arranges the curves of a picture so that they can be read: few curves in one panel, many in a panel for each value of an important
-//! setting. If there are still too many, the least important settings no longer distinguish curves, and callers
-//! draw medians over them.
+//! setting. If there are still too many, the least important settings no longer distinguish curves, and callers draw medians over them.
 
 use crate::chart::MOST_CURVES;
 use crate::ordered::Ordered;
@@ -83,7 +82,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> PanelLayou
     }
 }
 
-/// The columns except one, if that is given.
+/// Returns the columns without `except`, if it is given.
 pub fn without<'a>(columns: &[&'a Column], except: Option<&Column>) -> Vec<&'a Column> {
     let columns = columns.iter().copied();
     columns

@@ -285,7 +285,7 @@ impl Comparison {
         }
     }
 
-    /// A metric of the question or of its limits that no point has, and the verb of the advice about it.
+    /// A metric that the question names and no point has, with the verb for the error's advice: `choose`, or `limit` if a limit names it.
     fn unanswered<'q>(&self, question: &'q Question) -> Option<(&'q String, &'static str)> {
         let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
         let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
@@ -316,8 +316,8 @@ impl Comparison {
         judged.chain(self.lone().map(|(.., requirement)| requirement))
     }
 
-    /// The points of which one side has no valid run, with the name of that side: every limit is broken if it is the new side, and undecided
-    /// if it is the base.
+    /// The points that have no valid run on one side, with the name of that side and the result of every limit there: broken if it is the
+    /// new side, undecided if it is the base.
     fn lone(&self) -> impl Iterator<Item = (&String, &'static str, Requirement)> {
         let sides = [
             (&self.failed_new, "new", Requirement::Broken),

@@ -57,7 +57,7 @@ pub fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
-/// Most metrics with a common margin that are named; of more, the number is given.
+/// Most metrics with a common margin that are named. If there are more, only their number is given.
 const MOST_METRICS: usize = 2;
 
 /// Number of comparisons from which some are expected to differ by chance.
@@ -65,8 +65,8 @@ const MANY: usize = 20;
 /// Share of comparisons that differ by chance, at 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and none by more than the
-/// largest of so many equal ones would.
+/// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and each
+/// difference is so small that it may be the largest of so many by chance.
 pub(super) fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     if all < MANY {

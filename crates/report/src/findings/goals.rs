@@ -33,7 +33,7 @@ struct Goal {
     /// Its bounds in words.
     text: String,
     is_target: bool,
-    /// Figures of classes of a mixed load that it bounds.
+    /// Figures of the classes of a mixed load that the goal bounds.
     of_classes: Vec<String>,
     /// The verdict for each point; `None` if the goal does not apply to the point, or the point lacks the figure. A target that was met at
     /// a load above the search's answer is undecided, because it may have been met by chance.
@@ -95,7 +95,7 @@ impl Goals {
         targets.map(|goal| &*goal.name)
     }
 
-    /// The places of the targets that a point meets beyond doubt.
+    /// The targets that a point meets beyond doubt, by their indices among the targets.
     pub fn targets_met(&self, point: usize) -> Vec<usize> {
         let targets = self.goals.iter().filter(|goal| goal.is_target).enumerate();
         let met = targets.filter(|(_, goal)| goal.meets[point] == Some(Requirement::Met));
@@ -244,8 +244,8 @@ fn of_classes(criteria: &[Criterion]) -> Vec<String> {
     own.map(Criterion::figure).collect()
 }
 
-/// The highest load that meets a target on the start of a run, according to the search that asked for it; 0 if no load does, `None`
-/// without an answer.
+/// The highest load that meets a target on the start of a run, according to the search that asked for the run. It is 0 if no load does,
+/// and `None` without an answer.
 fn limit_of_start(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
     let search = state.search(run.search.as_ref()?, run.slot)?;
     Some(search.answer(target)?.found.value().unwrap_or(0.0))

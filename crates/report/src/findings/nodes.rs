@@ -10,6 +10,7 @@ use vsweep_record::table::Points;
 
 /// Most nodes, or pairs of different nodes, that are named.
 const MOST_NAMED: usize = 8;
+
 /// Returns true if results come from several nodes, or from one that was changed meanwhile.
 pub fn has_several_nodes(state: &State) -> bool {
     let machines = state.machines();

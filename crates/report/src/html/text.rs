@@ -16,13 +16,13 @@ const ENTITIES: [(&str, &str); 5] = [
     ("'", "&#39;"),
 ];
 
-/// Text as HTML shows it, in elements and in quoted attributes.
+/// Escapes a text for the elements and the quoted attributes of HTML.
 pub fn escape(text: &str) -> String {
     let text = printable_lines(text).to_string();
     ENTITIES.iter().fold(text, |text, (c, entity)| text.replace(c, entity))
 }
 
-/// Returns the text of HTML that [`escape`] made.
+/// Returns the text from which [`escape`] made this HTML.
 pub fn unescape(html: &str) -> String {
     let entities = ENTITIES.iter().rev();
     entities.fold(html.to_owned(), |text, (c, entity)| text.replace(entity, c))

@@ -89,8 +89,8 @@ impl LiveTables {
         write_tables(&self.directory, state, &runs, &points, &goals, &answer)
     }
 
-    /// The best server so far, with its figure and its certainty. `None` before the first answer, or unless one question leads and has a
-    /// winner among several entrants.
+    /// The best server so far, with its figure and its certainty. `None` before the first answer, or if no leading question has a winner
+    /// among several entrants.
     pub fn best(&self) -> Option<Best> {
         best(&self.last_answer.as_ref()?.answer)
     }
@@ -138,7 +138,7 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
         || write_all_tables(directory, state, runs, &points, &inputs),
         || -> Result<_> {
             let charts = write_charts(&inputs, options)?;
-            // The Markdown has the number of charts.
+            // The Markdown states the number of charts, so it is made after them.
             Ok((charts, Pages::make(&inputs)))
         },
     );

@@ -202,7 +202,7 @@ impl Status {
         let written = fs::metadata(directory.answer_json()).and_then(|known| known.modified());
         let age = written.ok().and_then(|moment| moment.elapsed().ok());
         self.answer_age_s = age.map(|age| age.as_secs());
-        // While servers run, the answer is written without the report that names its record.
+        // While servers run, answers are written without a report, so the last report says nothing about them.
         self.answer_outdated = self.running.is_empty() && !basis::is_of_last_report(directory, state);
         let made = age.map_or(String::new(), |age| format!(", made {} ago", show_duration(age)));
         self.about_answer = match self.answer_outdated {

@@ -1,4 +1,5 @@
-//! Defines an admitted request for text with the contents of its answer, and writes answers without streaming, once all tokens have come.
+//! Defines an admitted request for text and the contents of its answer. Writes an answer that is not streamed, once all its tokens
+//! have come.
 
 use super::App;
 use super::error::{ApiError, ENGINE_DEAD};

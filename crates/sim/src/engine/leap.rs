@@ -88,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// Plans a step that begins at `now` and returns the time of its end. Returns `None` and changes nothing if blocks or tokens may be too
-    /// few for every running request.
+    /// Plans a step that begins at `now` and returns the time of its end. Returns `None` and changes nothing if there may be too few blocks
+    /// or tokens for all running requests.
     fn plan_step(&mut self, now: f64, decoders: &mut Decoders) -> Option<f64> {
         let count = decoders.count();
         let mut budget = self.budget().checked_sub(count)?;
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     /// Ends the step for the requests that do not decode yet; those that get a token decode from now on. Returns true if all requests that
-    /// decode were still admitted before the others.
+    /// decode are still older than the others.
     fn end_others(&mut self, now: f64, decoders: &mut Decoders) -> bool {
         let others = self.running.split_off(decoders.count());
         let mut in_order = true;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use vsweep_metrics::rng::uniform;
 
-/// Factors by which a simulated server may be faster than the modelled one. A slower one would sleep beyond what a duration can hold.
+/// Factors by which a simulated server may be faster than the modelled one. A slower one would sleep for longer than a `Duration` can hold.
 const SPEEDS: RangeInclusive<f64> = 1e-6..=1e9;
 
 pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
@@ -24,7 +24,7 @@ pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
     }
 }
 
-/// Returns the number of a flag, which must be from 0 to `most`.
+/// Returns the value of a flag, a number that must be from 0 to `most`.
 pub(super) fn within(flags: &Flags, name: &str, default: f64, most: f64) -> Result<f64, Refusal> {
     match flags.float(name, default) {
         value if (0.0..=most).contains(&value) => Ok(value),

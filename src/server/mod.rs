@@ -67,7 +67,7 @@ pub struct Launch {
     pub protocol: ServerProtocol,
 }
 
-/// Placeholder in a command line for a name that no other start of a server has.
+/// Placeholder in a command line for a name that no other launch of a server has.
 pub const NAME: &str = "{name}";
 
 /// Properties that a ready server reports.
@@ -260,7 +260,7 @@ impl Launch {
         }
     }
 
-    /// Fills in the name of the first node, and returns the command lines of the members. There are none if the server runs on one node.
+    /// Fills in the name of the first node, and returns the command lines of the server's members, which may be none.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
         let members = &self.protocol.members;
         let has_head = |word: &String| word.contains(HEAD);
@@ -315,8 +315,7 @@ fn api_key(launch: &Launch) -> Option<String> {
         .or_else(|| std::env::var("VLLM_API_KEY").ok())
 }
 
-// The nodes on which the commands of one server may run. A command must end what it started on other nodes when it is ended itself, as
-// `srun` does.
+// The nodes on which the commands of one server may run. If a command is ended, it must end what it started on other nodes, as `srun` does.
 
 /// The name of this machine.
 pub fn host() -> String {

@@ -19,7 +19,7 @@ const NUMBERS: [&str; 9] = [
     "total_token_throughput",
     "request_goodput",
 ];
-/// Rates, each with the counts whose sum it divides by the duration.
+/// Rates, each with the counts whose sum, divided by the duration, it equals.
 const RATES: [(&str, &[&str]); 3] = [
     ("request_throughput", &["completed"]),
     ("output_throughput", &["total_output_tokens"]),
@@ -39,7 +39,7 @@ pub struct LoadSpec<'a> {
     pub models: &'a [&'a str],
 }
 
-/// Returns the contradiction within a result, if there is one, to complete a sentence that begins with the result.
+/// Returns the contradiction within a result, if there is one, as the end of a sentence whose subject is the result.
 pub fn in_itself(result: &Params) -> Option<String> {
     invalid_number(result)
         .or_else(|| falling_percentiles(result))
@@ -98,7 +98,7 @@ pub fn in_figures(record: &Params) -> Option<String> {
     in_itself(&measured.collect())
 }
 
-/// Returns what a record of vLLM's sweep measured: all before the number of the run, which the parameters follow.
+/// Returns what a record of vLLM's sweep measured: all keys before `run_number`. The parameters follow it.
 pub fn measured(record: &Params) -> impl Iterator<Item = (&String, &Value)> {
     record.iter().take_while(|(name, _)| *name != "run_number")
 }
@@ -153,7 +153,7 @@ fn falling_percentiles(result: &Params) -> Option<String> {
     })
 }
 
-/// Number of requests from which on a count is impossible; larger doubles are no longer exact.
+/// Smallest number of requests that is impossible; larger doubles are no longer exact.
 pub(super) const IMPOSSIBLE_COUNT: f64 = (1_u64 << 53) as f64;
 
 /// Looks for counts of requests that are not whole or too large, less than one request in flight, and requests that ended in no time.

@@ -69,7 +69,7 @@ impl Batch {
     pub fn send_freely(&self, bench: &mut Bench) -> Result<(), Failure> {
         self.connect(bench)?;
         let ((), outcomes) = self.send(bench.settings.exact.request_timeout, &mut bench.generators, || ());
-        whole(outcomes?).map(drop)
+        require_success(outcomes?).map(drop)
     }
 
     /// Sends the batch, runs `meanwhile`, and awaits every answer. Each endpoint has a generator on its own thread.
@@ -106,7 +106,7 @@ impl Batch {
         })
     }
 
-    /// Measures the batch once. Its requests have this time to reach the queue.
+    /// Measures the batch once. `settle` is the time that its requests have to reach the queue.
     pub fn time(&self, bench: &mut Bench, limits: &[ServerLimits], settle: Duration) -> Result<Timing, Failure> {
         let mut timing = self.release(bench, settle)?;
         timing.extra_steps = self.extra_steps(&timing, limits);
@@ -132,7 +132,7 @@ impl Batch {
             woken
         });
         let (released, wake) = woken.map_err(broken)?;
-        let outcomes = whole(outcomes?)?;
+        let outcomes = require_success(outcomes?)?;
         let after = counts(&bench.endpoints);
         let mut timing = Timing {
             wake: wake.as_secs_f64(),
@@ -156,8 +156,8 @@ impl Batch {
         Ok(timing)
     }
 
-    /// Number of steps of an engine in addition to those that one batch takes: as few steps for its prefill as the limit of tokens allows,
-    /// then one for each further token. `None` if the steps or the limit are unknown.
+    /// Number of steps of an engine in addition to those that one batch takes. One batch takes as few steps for its prefill as the limit of
+    /// tokens allows, then one for each further token. `None` if the steps or the limit are unknown.
     fn extra_steps(&self, timing: &Timing, limits: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts.as_ref()?;
         let limit = limits.iter().map(|limits| limits.max_num_batched_tokens).min()?? as f64;
@@ -182,7 +182,7 @@ impl Batch {
 }
 
 /// Returns the outcomes if every request succeeded, else a failure, because a batch without some of its requests is another batch.
-fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
+fn require_success(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     let all: usize = outcomes.iter().map(|outcome| outcome.samples.len()).sum();
     let failed: usize = outcomes.iter().map(|outcome| outcome.samples.failed()).sum();
     if failed == 0 {

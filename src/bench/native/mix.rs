@@ -98,7 +98,7 @@ impl WholeLoad<'_> {
             let (name, weight) = name.zip(*weight)?;
             Some(Class { name, weight, ..class })
         });
-        // All classes are read before any of them ends the reading, so that all problems are reported.
+        // All classes are read before the first faulty one ends the reading, so that all problems are reported.
         let classes: Vec<Option<Class>> = classes.collect();
         let classes = classes.into_iter().collect::<Option<Vec<Class>>>()?;
         (!classes.is_empty()).then(|| Arc::new(Mix { classes }))

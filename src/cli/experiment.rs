@@ -59,7 +59,7 @@ pub fn ours(path: &Path) -> Result<Directory> {
     }
 }
 
-/// Refuses a directory whose results all belong to another plan. `remedy` is a further one for the message.
+/// Refuses a directory whose results all belong to another plan. `remedy` is the end of the message, with a further remedy.
 pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, remedy: &str) -> Result<()> {
     match changes.foreign(state) {
         None => Ok(()),

@@ -53,7 +53,7 @@ pub fn limits(tokens: u64) -> Limits {
     }
 }
 
-/// Predicts the duration of the work of a schedule that `done` lacks, calibrated by `record`. The error is the reason why the duration
+/// Predicts the duration of the part of a schedule that is not in `done`, calibrated by `record`. The error is the reason why the duration
 /// cannot be predicted.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
@@ -109,7 +109,8 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Prints the likely duration of the remaining work, from its estimate, and the servers that will likely fail. They do not end the sweep.
+/// Prints the likely duration of the remaining work, from its estimate, and the servers that will likely fail. Such servers do not end the
+/// sweep.
 pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
     let failing = match estimate {

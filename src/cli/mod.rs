@@ -104,7 +104,7 @@ pub fn command() -> clap::Command {
 /// Parses the arguments, runs the subcommand, and returns its exit code.
 pub fn main() -> ExitCode {
     block_file_size_signal();
-    if is_stack_wide() {
+    if raise_stack_limit() {
         return begin();
     }
     let thread = Builder::new().stack_size(LEAST_STACK as usize).spawn(begin);
@@ -163,7 +163,7 @@ const LEAST_STACK: u64 = 8 << 20;
 
 /// Raises the limit of the stack if it is too low; the stack grows while the process runs. Returns false if the limit cannot be raised
 /// enough.
-fn is_stack_wide() -> bool {
+fn raise_stack_limit() -> bool {
     match getrlimit(Resource::RLIMIT_STACK) {
         Ok((soft, hard)) if soft < LEAST_STACK => {
             hard >= LEAST_STACK && setrlimit(Resource::RLIMIT_STACK, LEAST_STACK, hard).is_ok()

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
 
-/// Parameters of a benchmark for the server of a run and the file of its result, on which vsweep decides.
+/// Parameters of a benchmark that vsweep sets itself: the server of a run, and the file of its result.
 const OURS: [&str; 5] = ["base_url", "host", "port", "result_dir", "result_filename"];
 /// Further parameters of `vsweep bench` that a plan cannot set.
 const SAVING: [&str; 2] = ["save_result", "append_result"];
@@ -158,7 +158,7 @@ fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 /// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for.
 fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // Many figures may be judged, and a plan may have many loads.
+    // Loads are read once for all figures, and not at all if no figure is judged.
     let known: LazyCell<Vec<_>, _> = LazyCell::new(|| {
         let read = |load: Params| {
             let settings = NativeSettings::read(&load).ok().filter(|_| offline.is_none());

@@ -329,7 +329,7 @@ fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     written
 }
 
-/// Writes a new file with this name, or with a number after the name if there is such a file. Returns its path.
+/// Writes a new file with this name, or with a number after the name if that file exists. Returns its path.
 fn write_new(folder: &Path, name: &str, result: &impl Serialize) -> io::Result<PathBuf> {
     let stem = name.strip_suffix(".json").unwrap_or(name);
     for count in 1u32.. {

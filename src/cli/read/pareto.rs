@@ -76,7 +76,8 @@ pub fn run(mut args: Args) -> Result<Exit> {
             "--output is the folder of pictures; leave it out with csv and json, which go to standard output".into(),
         ));
     }
-    // Tables count users by the default column anyway, so it is not passed on: a sweep without limits may lack it.
+    // Tables count users by the default column anyway. It is not passed on, because a column that is passed on must exist, and a sweep
+    // without limits may lack this one.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let recount = |table: &mut Table| {
         table

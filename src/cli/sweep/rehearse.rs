@@ -111,7 +111,7 @@ fn workloads(matrix: &Matrix) -> Vec<String> {
     all.iter().map(name).unique().collect()
 }
 
-/// Most loads among which different workloads are looked for.
+/// Most loads from which the workloads are gathered.
 const MOST_LOADS: usize = 1000;
 
 /// Interval between progress reports of a long rehearsal.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Maximum number of tokens that are simulated for the first guesses of searches, which takes about a second.
 const MOST_TOKENS: u64 = 20_000_000;
 
-/// Largest credible change of a predicted figure by a standard deviation of one constant, as a difference of logarithms.
+/// Largest credible change of a predicted figure if one constant changes by a standard deviation, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
 
 /// Sets the margins of a comparison whose plan states none. They come from the record if the comparison has begun, or else from the
@@ -148,7 +148,8 @@ pub fn server_seconds(estimate: &std::result::Result<Rehearsal, String>) -> Serv
     servers.map(length).collect()
 }
 
-/// Returns the predictions of all servers for an optimisation, from the rehearsal of what `states.0` lacks, which `states.1` calibrates.
+/// Returns the predictions of all servers for an optimisation. `rehearsal` played the work that the first of `states` lacks, calibrated by
+/// the second.
 pub fn predictions(
     sweep: &Sweep<'_>,
     states: (&State, &State),

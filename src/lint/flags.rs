@@ -46,7 +46,7 @@ pub(super) fn check(
     found: &mut Diagnostics,
 ) {
     let offline = plan.bench.runner.offline();
-    // The keys are the program and its `PATH`, if it is vLLM itself and can be asked for its flags, and true for the simulator.
+    // A key has the program and its `PATH`, if it is vLLM itself, which can be asked for its flags, and true if it is the simulator.
     let mut programs: BTreeMap<(Option<String>, Option<String>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);

@@ -90,7 +90,7 @@ fn launched<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = ServerC
     matrix.servers().take(if is_launched { MOST } else { 0 })
 }
 
-/// Returns parameters of the plan's loads, at most [`MOST`]; see [`Matrix::specimens`].
+/// Returns the parameters of at most [`MOST`] loads of the plan; see [`Matrix::specimens`].
 fn loads(matrix: &Matrix) -> impl Iterator<Item = Params> {
     matrix.specimens().take(MOST)
 }

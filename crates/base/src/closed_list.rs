@@ -1,4 +1,4 @@
-//! Declares the closed lists of this crate: an enum whose entries have names in files, and facts that are looked up by entry. The lists
+//! Declares the closed lists of this crate: enums whose entries have names in files, and facts that are looked up by entry. The lists
 //! themselves are in `cause` and `validity`.
 
 /// Returns the name of an entry in words, for sentences: `GPU memory held` for `gpu_memory_held`.

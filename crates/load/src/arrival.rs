@@ -49,8 +49,8 @@ impl Arrivals {
         self.ramp.is_some() || self.rate.is_finite()
     }
 
-    /// Number of requests that are due within `seconds`; `None` if all are due at once. With a ramp, which ends with the last of these
-    /// requests, the number is an average. Without a ramp it is exact.
+    /// Number of requests that are due within `seconds`; `None` if all are due at once. Without a ramp the number is exact. With a ramp it
+    /// is an average, and the ramp ends with the last of these requests.
     pub fn count_within(&self, seconds: f64) -> Option<f64> {
         let gap_s = match self.ramp {
             None => 1.0 / self.rate,

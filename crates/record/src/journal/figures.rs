@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 thread_local! {
-    /// The names of the run that this thread has read last, for each count of names. The next run usually has the same names.
+    /// For each count of names, the names of the last run with so many that this thread read. The next run usually has the same names.
     static NAMES: RefCell<HashMap<usize, Arc<[Box<str>]>>> = RefCell::default();
 }
 

@@ -156,7 +156,7 @@ impl Grid<'_> {
         (series, drawn)
     }
 
-    /// The mark of runs that belong together, and the number of them that have a figure; `None` if the axes cannot show it.
+    /// The mark of runs that belong together, and the number of them that have a figure. `None` if none has, or the axes cannot show it.
     fn mark(&self, rows: &[usize], along: &XAxis<'_>, owners: &[Option<&Point>]) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);

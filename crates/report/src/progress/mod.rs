@@ -58,7 +58,7 @@ pub struct RequestsSoFar {
     pub finished: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Output tokens per second of the requests that ended; `None` if they are not counted.
+    /// Output tokens per second of the requests that succeeded; `None` if they are not counted.
     pub tokens_per_s: Option<f64>,
     /// Mean time to first token of these requests, in milliseconds.
     pub ttft_ms: Option<f64>,

@@ -27,7 +27,7 @@ pub(super) fn none(answer: &Answer, answered: &QuestionAnswer, is_titled: bool) 
     }
 }
 
-/// The reason why no server is recommended that fits the GPUs. `nobody` begins the sentence: `no server`.
+/// The reason why no server that fits the GPUs is recommended. `nobody` begins the sentence: `no server`.
 fn no_winner(answer: &Answer, answered: &QuestionAnswer, is_titled: bool, nobody: &str) -> String {
     let asked = match &answered.goal {
         Goal::Load { .. } if is_titled => "it".to_owned(),

@@ -97,6 +97,7 @@ impl Normals {
     }
 }
 
+/// Returns the output of SplitMix64 for a state.
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

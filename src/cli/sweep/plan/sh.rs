@@ -1,6 +1,6 @@
 //! Writes the matrix as a shell script that measures it by hand. One subshell for each server starts it, waits until it is ready, runs its
 //! benchmarks and stops it. The templates in `sh/` are the script; this file quotes the command lines in it. Secrets become references to
-//! variables of their name.
+//! variables with the same names.
 
 use crate::agenda::seed_of;
 use crate::bench::{Job, command_line, to_flags};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Port of every server whose command line has none. Only one server runs at a time.
 const PORT: u16 = 8000;
 
-/// Placeholders in words for the script's variables of these names. Their control characters do not occur in a plan by accident.
+/// Placeholders for the script's variables `run`, `model` and `root`. Their control characters do not occur in a plan by accident.
 const RUN: &str = "\u{1}run\u{1}";
 const MODEL: &str = "\u{1}model\u{1}";
 const ROOT: &str = "\u{1}root\u{1}";

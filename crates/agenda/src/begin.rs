@@ -1,5 +1,5 @@
-//! Chooses a search's starting load, and the rivals that may rule its server out, from earlier results. Both are recorded when the search
-//! begins, so that an interrupted search continues from the same values.
+//! Derives from earlier results the load with which a search starts, and its rivals: servers that hold so much load that the search may
+//! end early. Both are recorded when the search begins, so that an interrupted search continues from the same values.
 
 use std::collections::BTreeMap;
 use vsweep_answer::replicas_on;
@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 /// External knowledge about a search before it begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hint {
-    /// Its expected answers, which are loads, by the name of the target.
+    /// The loads that the search is expected to find, by the name of the target.
     pub forecast: Option<BTreeMap<String, f64>>,
     /// Mean lengths of input and output of its requests, in tokens.
     pub lengths: Option<(f64, f64)>,
@@ -95,7 +95,7 @@ pub(super) fn definition<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan
     }
 }
 
-/// Returns true if a forecast would help a search that has not begun on the first start. A forecast helps if rivals may rule the server
+/// Returns true if a search has not begun on the first start, and a forecast would help it. A forecast helps if rivals may rule the server
 /// out, or if no earlier answer gives a starting load.
 pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
     let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
@@ -108,9 +108,9 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }
 
-/// Returns the server whose replicas hold the highest load that was found for a target so far; the first of equal ones. Its load is the one
-/// that each replica of the server of `own` must hold to be as good. Servers whose answers to the fixed questions are in doubt, and those
-/// that need more GPUs than the user has, are left out.
+/// Returns the rival for a target: the server whose replicas together hold the highest load found so far; the first of equal ones. The
+/// load of the rival is divided by the replicas of the server of `own`, so each of them must hold it to be as good. Servers whose answers
+/// to the fixed questions are in doubt, and those that need more GPUs than the user has, are left out.
 fn rival(
     target: &str,
     alike: &[&SearchRecord],

@@ -24,11 +24,11 @@ pub struct Task {
     pub run: u32,
     /// Reader of the search or exploration that asks for it; `None` for a point of the plan.
     pub reader: Option<RunReader>,
-    /// Names of the metrics that the journal keeps of its result; empty if a search or an exploration asks for it.
+    /// Names of the metrics that the journal keeps of the result; empty if a search or an exploration asks for the run.
     pub figures: Vec<String>,
 }
 
-/// Distance between the draws of consecutive starts: the largest number of runs that a plan may ask of a point on one start.
+/// Distance between the first draws (see [`Task::draw`]) of consecutive starts: the most runs that a plan may ask of a point on one start.
 const DRAWS: u32 = 10_000;
 
 /// Interprets a run for the search or exploration that asks for it.
@@ -94,8 +94,8 @@ impl MeasuredView<'_> {
 
     /// Returns true if only a disturbance makes the run invalid.
     fn is_invalid_by_disturbance(&self) -> bool {
-        let sound = self.codes().filter(|code| !is_disturbance(*code));
-        self.is_invalid() && Validity::of(sound) != Validity::Invalid
+        let others = self.codes().filter(|code| !is_disturbance(*code));
+        self.is_invalid() && Validity::of(others) != Validity::Invalid
     }
 
     /// Returns the names of the codes of disturbances.
@@ -112,12 +112,12 @@ impl MeasuredView<'_> {
 /// Returns the seed in bench parameters, a number or its text; 0 if there is none.
 pub fn seed_of(params: &Params) -> u64 {
     let Some(seed) = params.get("seed") else { return 0 };
-    // A number of 64 bits may be larger than what a fraction holds exactly.
+    // A floating-point number cannot hold every number of 64 bits exactly.
     let exact = seed.as_u64().or_else(|| seed.as_str()?.trim().parse().ok());
     exact.unwrap_or_else(|| number_or_text(seed).filter(|seed| seed.is_finite()).unwrap_or(0.0) as u64)
 }
 
-/// Returns bench parameters with the seed of this draw. It stays within 32 bits, which benchmarks take, if the plan's seed does.
+/// Adds a draw to the seed in bench parameters. The seed stays within 32 bits, the most that benchmarks take, if the plan's seed does.
 pub fn seeded(mut params: Params, draw: u32) -> Params {
     let seed = seed_of(&params);
     let seed = match u32::try_from(seed) {
@@ -227,8 +227,8 @@ impl RunReader {
 }
 
 impl SearchReader {
-    /// Returns the answer of a run. If the run failed, the load is too high, whatever the figures. A run that only a disturbance makes
-    /// invalid becomes a probe without readings; any other invalid run gives no probe.
+    /// Returns the answer of a run to the search's question. If the run failed, the load is too high, whatever the figures. A run that only
+    /// a disturbance makes invalid becomes a probe without readings; any other invalid run gives no probe.
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {

@@ -159,8 +159,8 @@ impl<'k> Ratio<'k> {
         }
     }
 
-    /// Further starts on each side that would decide in four of five cases if the estimate were true. `have` is the smaller number of starts
-    /// so far.
+    /// Returns the number of further starts on each side that decide the verdict in four of five cases, if the estimate is true. `have` is
+    /// the number of starts so far on the side with fewer.
     fn more_starts(&self, margin: f64, have: usize) -> Option<usize> {
         let interval = logs(self.ratio);
         let deviation = (interval.high - interval.low) / 4.0;

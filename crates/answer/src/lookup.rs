@@ -1,4 +1,4 @@
-//! Parts of an answer that several readers look for.
+//! Accessors of an answer that several of its readers share.
 
 use super::asked::Goal;
 use super::document::{Answer, Entrant, Estimate, QuestionAnswer};
@@ -86,15 +86,15 @@ impl QuestionAnswer {
         }
     }
 
-    /// Returns the ids of the winner and its ties, without servers whose search ended undecided: another start would not decide it. If there
-    /// is only the winner, nothing more is measured.
+    /// Returns the ids of the winner and its ties, without ties whose search ended undecided, because another start would not decide it.
+    /// If only the winner is returned, nothing more is measured.
     pub fn finalists(&self) -> impl Iterator<Item = &str> {
         let winner = self.winner.iter().map(|winner| &*winner.config);
         let ties = self.ties.iter().filter(|tie| self.undecided(tie).is_none());
         winner.chain(ties.map(|tie| &**tie))
     }
 
-    /// Returns a config that competes although its search ended undecided.
+    /// Returns the entrant of a config if it competes although its search ended undecided.
     pub fn undecided(&self, config: &str) -> Option<&Entrant> {
         let is_undecided = |entrant: &&Entrant| entrant.point.is_none() && !entrant.meets;
         self.entrants

@@ -1,7 +1,7 @@
 //! One config at given sizes of noise: its means and start effects by elimination, and the likelihood of its runs.
 //!
-//! Let `e` be the effects of starts (of the launch and of its node), with flat priors on the means. Once the means are eliminated, minus
-//! twice the logarithm of the joint density is `e' B e - 2 b' e + const`. Start effects are `start * z` with standard normal `z`, so the
+//! Let `e` have an entry for each start: its own effect plus that of its node. The means have flat priors. Once they are eliminated, minus
+//! twice the logarithm of the joint density is `e' B e - 2 b' e + const`. The own effects are `start * z` with standard normal `z`, so the
 //! precision of `z` given the rest is `A = I + start^2 B`.
 
 use super::data::Block;
@@ -158,7 +158,7 @@ impl BlockSystem {
         (mean - squared * moved, 1.0 / weight + squared * spread)
     }
 
-    /// Returns the change of a point's mean for each unit of effect of each of `count` nodes, with the opposite sign.
+    /// Returns the decrease of a point's mean per unit of effect of each of `count` nodes.
     pub fn leans_on_nodes(&self, solved: &BlockSolution, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
         let mut found = vec![0.0; count];
         for (s, value) in solved.factor.solve(self.shares(point)).iter().enumerate() {

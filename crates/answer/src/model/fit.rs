@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_without_the_figure_is_none_of_the_starts_that_a_further_one_is_like() {
+    fn a_start_without_the_figure_does_not_change_the_noise_of_a_further_one() {
         let of = |starts: &[&str], others: &[&str]| {
             let figure = Figure::Value { value: 1.0, error: 0.0 };
             let run = |start: &&str, name: &str| Run {

@@ -7,8 +7,8 @@ use vsweep_strategy::stats::Better;
 /// An entrant, reduced to the figures by which a contest is decided.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// Its figure by its own runs alone (see `plain`), or the geometric mean of the loads that its searches report. `None` if its plain
-    /// estimates miss the targets.
+    /// Its figure by its own runs alone (see the module `plain`), or the geometric mean of the loads that its searches report. `None` if
+    /// its plain estimates miss the targets.
     pub plain: Option<f64>,
     /// For a search, the median and the upper end of its own posterior. If the search ended early, the load that it reports may lie well
     /// below its median. So nearness to the best search is also decided by the posteriors: the upper end must be within the margin of the
@@ -56,7 +56,7 @@ pub enum Reason {
     FewerChanges(usize),
 }
 
-/// The probability with which the winner or one of its ties is within the margin of the best.
+/// The least probability that the winner or one of its ties is within the margin of the best.
 pub const SURE: f64 = 0.95;
 
 impl Margin {

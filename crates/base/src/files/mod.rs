@@ -349,7 +349,7 @@ pub fn read_named_text(path: &Path) -> io::Result<String> {
     to_text(read_all(&open_named(path)?, MOST_TEXT)?)
 }
 
-/// Opens a regular file that a user names, or to which a link leads. Nothing else has an end that can be relied on.
+/// Opens a regular file that a user names, or to which a link leads. Anything else is refused, because it may have no end.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     let file = open_named(path)?;
     match file.metadata()?.file_type() {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_a_user_names_stays_one_even_to_a_file_that_is_to_come() {
+    fn a_link_that_a_user_names_is_kept_even_if_its_target_is_new() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
         std::os::unix::fs::symlink("target", &link).expect("linked");
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_dead_left_is_removed() {
+    fn only_files_of_dead_processes_are_removed() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let inner = folder.path().join("runs/p");
         fs::create_dir_all(&inner).expect("created");
@@ -509,7 +509,7 @@ mod owner_tests {
 
     /// Only root can change the owner of a file.
     #[test]
-    fn what_another_user_made_where_anybody_may_is_told_from_what_was_mounted() {
+    fn a_part_that_another_user_could_have_planted_differs_from_a_mounted_one() {
         if !Uid::effective().is_root() {
             return;
         }

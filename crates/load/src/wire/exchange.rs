@@ -27,18 +27,18 @@ const LONGEST_BODY: usize = 1 << 30;
 pub(crate) struct Exchange {
     response: Response,
     events: sse::Parser,
-    stream: Stream,
+    answer: Answer,
     heard_at: Nanos,
 }
 
 /// State of one answer: a stream, an answer that is read as a whole, or an error response.
 #[derive(Debug, Default)]
-struct Stream {
+struct Answer {
     reply: Reply,
     scanner: Scanner,
     sample: Sample,
     keep_text: bool,
-    /// True once the stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
+    /// True once a stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
     is_complete: bool,
     /// Arrival of an event without text that has the finish reason, and the token count up to it. Some servers send the reason in an event
     /// of its own, which is not a token. So the event is not counted as output if earlier events account for all tokens that the server
@@ -66,10 +66,10 @@ impl Exchange {
     pub fn begin(&mut self, load: &Load, (index, request): (usize, Properties), (due, ready): (Nanos, Nanos)) {
         self.response.reset();
         self.events.reset();
-        let stream = &mut self.stream;
-        stream.reply = load.reply;
-        stream.scanner.reset();
-        stream.sample = Sample {
+        let answer = &mut self.answer;
+        answer.reply = load.reply;
+        answer.scanner.reset();
+        answer.sample = Sample {
             due,
             ready,
             prompt_len: request.prompt_len,
@@ -79,14 +79,14 @@ impl Exchange {
             text: load.keep_texts.then(String::new),
             ..Sample::default()
         };
-        (stream.keep_text, stream.is_complete, stream.is_over) = (load.keep_texts, false, false);
-        (stream.error, stream.is_broken, stream.ending) = (None, false, None);
-        stream.body.clear();
-        stream.refusal_bytes = 0;
+        (answer.keep_text, answer.is_complete, answer.is_over) = (load.keep_texts, false, false);
+        (answer.error, answer.is_broken, answer.ending) = (None, false, None);
+        answer.body.clear();
+        answer.refusal_bytes = 0;
     }
 
     pub fn sent(&mut self, now: Nanos) {
-        (self.stream.sample.sent, self.heard_at) = (now, now);
+        (self.answer.sample.sent, self.heard_at) = (now, now);
     }
 
     /// Takes bytes that arrived at `at`. Returns true once the answer is complete, or has failed.
@@ -94,37 +94,37 @@ impl Exchange {
         let Exchange {
             response,
             events,
-            stream,
+            answer,
             heard_at,
         } = self;
         *heard_at = at;
         let fed = response.feed(bytes, &mut |status, piece| {
             if status != StatusCode::OK {
-                stream.keep(piece, KEPT_OF_REFUSAL);
-                stream.refusal_bytes += piece.len();
-                if stream.refusal_bytes > READ_OF_REFUSAL {
-                    stream.fail(refusal_text(status, &stream.body));
+                answer.keep(piece, KEPT_OF_REFUSAL);
+                answer.refusal_bytes += piece.len();
+                if answer.refusal_bytes > READ_OF_REFUSAL {
+                    answer.fail(refusal_text(status, &answer.body));
                 }
-            } else if !stream.reply.is_stream() {
-                let most = match stream.reply {
+            } else if !answer.reply.is_stream() {
+                let most = match answer.reply {
                     Reply::Text => LONGEST_TEXT,
                     Reply::Usage => LONGEST_BODY,
                     _ => return,
                 };
-                if !stream.keep(piece, most) {
-                    stream.fail(format!("the answer is longer than {} MiB", most >> 20));
+                if !answer.keep(piece, most) {
+                    answer.fail(format!("the answer is longer than {} MiB", most >> 20));
                 }
-            } else if events.feed(piece, at, &mut |data, at| stream.take(data, at)).is_err() {
-                stream.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
+            } else if events.feed(piece, at, &mut |data, at| answer.take(data, at)).is_err() {
+                answer.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
             }
         });
         if let Err(error) = fed {
-            stream.fail(error);
+            answer.fail(error);
             response.close();
             return true;
         }
         // After an error nothing further is needed.
-        response.is_done() || stream.error.is_some()
+        response.is_done() || answer.error.is_some()
     }
 
     /// Ends the answer before it is complete, for `reason`. Without a reason, the server closed the connection, which completes an answer
@@ -139,9 +139,9 @@ impl Exchange {
                 };
                 format!("the server closed the connection {when} its answer")
             });
-            self.stream.fail(match self.response.refusal() {
+            self.answer.fail(match self.response.refusal() {
                 // The server's message explains more than the end of the connection.
-                Some(status) => format!("{}; {reason}", refusal_text(status, &self.stream.body)),
+                Some(status) => format!("{}; {reason}", refusal_text(status, &self.answer.body)),
                 None => reason,
             });
         }
@@ -154,19 +154,19 @@ impl Exchange {
 
     /// The timeline so far.
     pub fn sample(&self) -> &Sample {
-        &self.stream.sample
+        &self.answer.sample
     }
 
     /// Returns the timeline of a request that is given up.
     pub fn cut(&mut self, now: Nanos) -> Sample {
-        let mut sample = std::mem::take(&mut self.stream.sample);
+        let mut sample = std::mem::take(&mut self.answer.sample);
         sample.end = sample.events.last().unwrap_or(now);
         sample
     }
 
     /// Time since the request was sent.
     pub fn age(&self, now: Nanos) -> Nanos {
-        now.saturating_sub(self.stream.sample.sent)
+        now.saturating_sub(self.answer.sample.sent)
     }
 
     /// Time since the request was sent, or since the latest bytes of its answer.
@@ -189,34 +189,34 @@ impl Exchange {
         let Exchange {
             response,
             events,
-            stream,
+            answer,
             heard_at,
         } = self;
-        let _ = events.finish(&mut |data, at| stream.take(data, at));
-        stream.count_ending();
-        let mut sample = std::mem::take(&mut stream.sample);
-        if !stream.reply.is_stream() && response.is_done() && response.status == StatusCode::OK {
+        let _ = events.finish(&mut |data, at| answer.take(data, at));
+        answer.count_ending();
+        let mut sample = std::mem::take(&mut answer.sample);
+        if !answer.reply.is_stream() && response.is_done() && response.status == StatusCode::OK {
             sample.events.push(*heard_at);
         }
         sample.end = sample.events.last().unwrap_or(now);
-        sample.error = stream.error.take();
-        if stream.is_broken
+        sample.error = answer.error.take();
+        if answer.is_broken
             && let Some(text) = &mut sample.text
         {
             text.clear();
         }
         if sample.error.is_none() && response.is_done() {
-            sample.error = stream.verdict(response.status, &sample);
+            sample.error = answer.verdict(response.status, &sample);
         }
         sample.error_status = response.refusal().map(|status| status.as_u16());
-        if sample.error.is_none() && !stream.reply.is_stream() {
-            sample.error = stream.read_whole(&response.metadata, &mut sample).err();
+        if sample.error.is_none() && !answer.reply.is_stream() {
+            sample.error = answer.read_whole(&response.metadata, &mut sample).err();
         }
         sample
     }
 }
 
-impl Stream {
+impl Answer {
     fn fail(&mut self, error: String) {
         self.error.get_or_insert(error);
         self.is_broken = true;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 /// A function that returns the entry of a column for a request.
 type ColumnEntry = fn(Sample) -> Value;
 
-/// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds; `start_times`
-/// are after t0, and `queue_times` are from due to sent. A failed request has latency and output length 0, and keeps its other times.
+/// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds: `start_times`
+/// since the run's start (t0), `queue_times` from the moment at which a request was due until it was sent. A failed request has latency and
+/// output length 0, and keeps its other times.
 pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("input_lens", |sample| sample.prompt_len.into()),
     ("output_lens", |sample| sample.output_len().into()),

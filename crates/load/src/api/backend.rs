@@ -54,7 +54,7 @@ impl Reply {
     }
 }
 
-/// Names of `vllm bench serve`, with the backend of each.
+/// Names of backends in `vllm bench serve`.
 const NAMES: [(&str, Backend); 13] = [
     ("openai", Backend::Completions),
     ("vllm", Backend::Completions),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// Combined with the seed to draw the numbers of turns. Only the first turns are drawn with the seed itself, so they equal the prompts of
-/// the dataset without conversations.
+/// Combined with the seed to draw the numbers of turns of random conversations. The seed itself draws their first turns, which equal the
+/// prompts of the dataset `random` unless turns share parts.
 const TURNS_SEED: u64 = 0x7475_726e;
 /// Combined with the seed to draw the later turns.
 const LATER_SEED: u64 = 0x6c61_7465;
@@ -49,8 +49,8 @@ const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).c
 pub struct Conversations {
     /// Source of the texts.
     pub of: ConversationSource,
-    /// Fewest and most turns of a conversation. Random conversations draw a number in this range. Of recorded ones, those with fewer turns
-    /// are left out, and turns beyond the most are not used.
+    /// Fewest and most turns of a conversation. Random conversations draw a number in this range. Recorded ones with fewer turns are left
+    /// out; of longer ones, only the first turns are used.
     pub turns: RangeInclusive<u64>,
 }
 

@@ -35,8 +35,8 @@ impl Dataset for ShareGpt {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
         let conversations = self.messages(&rows, 2)?;
-        let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
-            let (prompt, answer) = (text_of(row, &turns[0])?, text_of(row, &turns[1])?);
+        let items = sampling.gather(sampling.shuffled(conversations), |index, (row, messages)| {
+            let (prompt, answer) = (text_of(row, &messages[0])?, text_of(row, &messages[1])?);
             let prompt_len = vocabulary.count(prompt)?;
             let output_len = match self.output_len {
                 Some(length) => length,
@@ -93,9 +93,9 @@ impl ShareGpt {
 
     /// Returns the rows whose conversations have at least `least` messages, each with its messages.
     fn messages<'r>(&self, rows: &'r [DataRow], least: usize) -> Result<Vec<(&'r DataRow, &'r Vec<Value>)>, String> {
-        let turns = |row: &'r DataRow| row.fields.get("conversations").and_then(Value::as_array);
-        let conversations = rows.iter().filter_map(|row| Some((row, turns(row)?)));
-        let conversations: Vec<_> = conversations.filter(|(_, turns)| turns.len() >= least).collect();
+        let messages = |row: &'r DataRow| row.fields.get("conversations").and_then(Value::as_array);
+        let conversations = rows.iter().filter_map(|row| Some((row, messages(row)?)));
+        let conversations: Vec<_> = conversations.filter(|(_, messages)| messages.len() >= least).collect();
         if conversations.is_empty() {
             let file = self.path.display();
             let or_more = match least {
@@ -111,7 +111,7 @@ impl ShareGpt {
 }
 
 /// Returns the text of a message.
-fn text_of<'a>(row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
+fn text_of<'a>(row: &DataRow, message: &'a Value) -> Result<&'a str, String> {
     let missing = || row.wrong("a turn without a text as its \"value\"; correct or remove the entry");
-    turn["value"].as_str().ok_or_else(missing)
+    message["value"].as_str().ok_or_else(missing)
 }

@@ -104,7 +104,8 @@ impl Param {
         Param { otherwise, ..self }
     }
 
-    /// Makes the parameter required. `says` completes the message about a missing value. A default is then only a placeholder.
+    /// Makes the parameter required. `says` completes the message about a missing value. The default then only fills the field, so that
+    /// further problems are found.
     pub const fn required(self, says: &'static str) -> Param {
         let required = Some(says);
         Param { required, ..self }
@@ -229,7 +230,7 @@ macro_rules! params {
     };
 }
 
-/// Makes an enum of the texts that a parameter can be.
+/// Makes an enum of the texts that a parameter takes as values.
 ///
 /// ```
 /// vsweep_load::one_of! {

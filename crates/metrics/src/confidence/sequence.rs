@@ -18,7 +18,7 @@ const PRIOR_DEVIATION: f64 = 0.1;
 const PRIOR_TAIL: f64 = 0.15;
 /// Factor above which the two sides of an interval differ by more than chance.
 const UNEVEN: f64 = 2.5;
-/// Number of values above a percentile from which the two sides of its interval are averaged.
+/// Least number of values above a percentile for which the two sides of its interval are averaged. With fewer, the longer side counts.
 const FEW_ABOVE: f64 = 5.0;
 /// Maximum number of gaps that are kept. If there are more, only every second, third, … is kept.
 const MOST_VALUES: usize = 1 << 16;

@@ -89,7 +89,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Rejects commands and variables among the flags of a side, whose table is named.
+    /// Rejects commands and variables among the flags of a side of the plan. `table` is the name of that side's table.
     pub(super) fn check_flags(&mut self, entries: &[Entry], table: &str) {
         for entry in entries.iter().filter(|entry| is_no_flag(&entry.key)) {
             let remedy = match entry.key.strip_prefix(ENV) {

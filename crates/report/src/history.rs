@@ -72,8 +72,8 @@ impl History {
         for (point, starts) in self.of_metric(metric).flatten() {
             groups.entry(point).or_default().extend_from_slice(starts);
         }
-        // The points of one launch share its noise, so they are one repeat. Points that were measured on different launches would be
-        // several; counting the most of a server's points is on the safe side.
+        // All points of one launch share its noise, so a launch is one repeat, however many points it has. The repeats of a server are
+        // those of the point with the most launches: perhaps too few, but never too many.
         let repeats = groups
             .iter()
             .map(|((server, _), starts)| (server, starts.len().saturating_sub(1)));
@@ -115,7 +115,7 @@ pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Dir
         .filter(move |directory| {
             let journals = directory.journals().unwrap_or_default();
             let names = journals.iter().filter_map(|journal| journal.file_name());
-            // All names are noted, so `any` must not end early.
+            // All names must be noted, so this counts them. `any` would stop at the first.
             names.filter(|name| !seen.insert((*name).to_owned())).count() == 0
         })
 }

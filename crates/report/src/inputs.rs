@@ -40,7 +40,7 @@ pub struct Inputs<'a> {
     pub failures: Vec<Group>,
     /// For each group of failures, a part of a server's log.
     pub excerpts: Vec<Option<String>>,
-    /// The source of the load.
+    /// The benchmark that makes the load.
     pub bench: BenchRunner,
     /// The answer.
     pub answers: Answers,
@@ -126,8 +126,8 @@ pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format
     Some((text, format))
 }
 
-/// The source of the load, from the plan. The native generator is assumed if the plan cannot be read without the files and variables of its
-/// original place.
+/// Returns the plan's benchmark. The native generator is assumed if the plan cannot be read without the files and variables of its original
+/// place.
 fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
     let Some((text, format)) = plan else {
         return BenchRunner::Native;

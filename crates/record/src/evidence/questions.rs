@@ -51,7 +51,7 @@ pub(super) fn questions(
             _ => questions,
         }
     };
-    // An answer for several workloads must not leave out in silence one in which nothing works. It has the questions of the others.
+    // A workload in which nothing works gets the questions of the others. Without them, an answer for several workloads would omit it.
     let of_unknown = |workload: &Workload<'_>| {
         let kind = |workload: &Workload<'_>| MetricSet::of(evidence.points, workload);
         let alike = workloads

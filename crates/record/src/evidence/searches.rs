@@ -1,5 +1,5 @@
-//! The results of searches: for each target, the highest load at which a config meets the target, joined over the starts of the config,
-//! with the posterior of the search on each start.
+//! The results of searches: for each config and target, the highest load that meets the target, joined over the config's starts, and the
+//! posterior of the search on each start.
 
 use super::Evidence;
 use super::metrics::FRONTIER;
@@ -41,7 +41,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         run.search.as_ref() == Some(&started.search)
             && run.probe().is_some_and(|probe| Some(probe.question.value) == load)
     });
-    // Beside a start with a load, an undecided one says nothing.
+    // If a load was found on some start, starts without one do not count.
     let counts = |record: &&&SearchRecord| {
         let found = record.answer(&own.target.name).map(|answer| answer.found);
         load.is_none() || found.is_some_and(|found| found.value().is_some())

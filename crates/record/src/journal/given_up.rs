@@ -34,7 +34,7 @@ pub struct GroupGivenUp {
     /// Further points, if there are more than [`MOST_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<Unlisted>,
-    /// The searches that end here without an answer, each with the line that began the last probe of its chain.
+    /// The searches that end here without an answer, each with the line that began the last probe of its chain of probes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<(SearchId, LineId)>,
 }

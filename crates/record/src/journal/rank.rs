@@ -81,7 +81,7 @@ impl FromStr for LineId {
     }
 }
 
-/// One server process that was started, written `<nonce>-<n>`. Intervals group runs by launch.
+/// One server process that was started, written `<nonce>-<n>`. Runs on one launch share its noise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Launch {
     /// The session that started the process.

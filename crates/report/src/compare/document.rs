@@ -18,7 +18,7 @@ use std::path::Path;
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
-/// Most points without a counterpart that are named, and most differences other than figures.
+/// Most points without a counterpart that are named, and most changes of settings and other facts that are listed.
 const MOST_NAMED: usize = 5;
 /// Most rows of changes in Markdown, and most rows of limits that are not met.
 const MOST_ROWS: usize = 8;

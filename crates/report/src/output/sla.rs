@@ -18,7 +18,7 @@ use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Answer, Found, Probe, RISK_ABOVE, RISK_BELOW, Vary, Verdict};
 
-/// Meaning of the intervals of some answers.
+/// Explains the intervals of these answers.
 pub fn explain_interval(rows: &[ShownAnswer]) -> String {
     let own = match rows.iter().any(|row| row.has_own_interval) {
         true => "; of the recommended one: 95 % interval with what a restart changes",
@@ -86,7 +86,7 @@ pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
 }
 
 /// Interval of the answer's limit. The ends are rounded down if concurrency varies, because only whole numbers of requests can meet the
-/// target. The tolerance is that of a logarithm.
+/// target. The tolerance makes up for rounding in logarithms.
 pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     let answer = result.answer()?;
     Some(rounded((answer.low, answer.high), result))
@@ -189,7 +189,7 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
         winner.filter(|winner| *winner.config == *result.record().started.server.0)
     };
     let is_recommended = |result: &SearchResult<'_>| winner(result).is_some();
-    // The recommendation's own interval, of one server; its limit is unknown beyond the highest load allowed.
+    // The interval of the recommendation, for one replica. If the highest load allowed meets the target, the limit is unknown.
     let recommended = |result: &SearchResult<'_>| {
         let winner = winner(result).filter(|winner| !winner.at_ceiling)?;
         let ends = [winner.value.low, winner.value.high].map(|end| end / f64::from(winner.replicas.max(1)));

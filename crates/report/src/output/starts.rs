@@ -36,7 +36,7 @@ struct Spent {
     reset_s: f64,
 }
 
-/// Tolerated difference between two clocks, and by rounding.
+/// Tolerance for rounding, and for the difference between two clocks, in seconds.
 const SLACK_S: f64 = 1.0;
 
 impl LaunchUsage<'_> {

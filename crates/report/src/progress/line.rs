@@ -168,7 +168,7 @@ fn room_of_figures(most: usize) -> usize {
     }
 }
 
-/// A name and as many of the parts as fit the terminal, the first ones first.
+/// Joins a name with as many of the parts as fit the terminal. The last parts are left out first.
 pub fn fit(names: &Names, parts: &[String], indent: usize) -> String {
     let most = width(&Term::stderr()).map_or(usize::MAX, |width| width.saturating_sub(indent + 1));
     fit_in(names, parts, most)

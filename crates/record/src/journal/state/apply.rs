@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Ends a search, or notes that it was given up.
+    /// Ends a search, or notes that it was given up. The entry of the first slot keeps the ends of all slots.
     fn end_search(&mut self, search: SearchId, rank: Rank, after: LineId, end: SearchEnd) {
         self.search_lines(&search, FIRST_SLOT).ends.push((rank, after, end));
         let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);

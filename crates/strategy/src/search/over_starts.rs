@@ -1,12 +1,12 @@
-//! Combines the searches on several starts of one server. Each start has its own search, and the interval reaches over those of all starts.
+//! Combines the searches on several starts of one server. Each start has its own search; the combined interval covers those of all starts.
 
 use super::Vary;
 use super::target::{Answer, Found};
 
 /// Combines the answers of several starts for one target, in their order; `None` if there are none. The combined load is one that was
 /// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If no load meets the
-/// target on a start, the combined answer has none. Skipped and undecided starts do not count beside others, because they show nothing
-/// against a load.
+/// target on a start, the combined answer has none. Undecided starts count only if no start was decided, and skipped ones only if all were
+/// skipped, because they show nothing against a load.
 pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_loads_are_an_exact_end_and_users_are_whole() {
+    fn equal_loads_are_the_lower_end_and_the_upper_one_is_a_load() {
         let equal = || answer(Found::Met(16.0), 16.0, 17.9);
         let found = over_starts(Vary::MaxConcurrency, &[&equal(), &equal()]).expect("two answers");
         assert_eq!((found.low, found.within), (16.0, Some(1.0 / 16.0)));

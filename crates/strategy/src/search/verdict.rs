@@ -66,7 +66,7 @@ impl CriterionCounts {
             return None;
         }
         let (attained, rest, settled) = (self.attained as f64, self.rest() as f64, self.settled as f64);
-        // The mean of the rest is as uncertain as one over this many trials: it depends on those seen, and on chance in the rest.
+        // The prediction depends on the requests seen and on chance in the rest, so it is as uncertain as a mean over this many trials.
         let trials = settled * rest / (settled + rest);
         let (low, high) = wilson(self.settled_attained as f64 / settled, trials, SURE);
         Some((attained + low * rest, attained + high * rest))

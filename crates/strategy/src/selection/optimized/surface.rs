@@ -154,7 +154,7 @@ impl<'a> Data<'a> {
         Shape::level_variance() + a * b + dot(one, other)
     }
 
-    /// Returns the sites: each observation as a normal one of the difference from the prior mean. The variance of a site of
+    /// Returns the sites. Each replaces an observation by a normal one of the difference from the prior mean. The variance of a site of
     /// `Datum::Value` is without the variance between starts, because that depends on the shape; [`Data::factor`] adds it.
     fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();

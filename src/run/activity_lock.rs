@@ -123,7 +123,7 @@ impl Permit<'_> {
         state.advance_clocks((self.activity_lock.now)());
         let (now, then) = (state.clocks, self.since);
         let lasted = (now.read_at - then.read_at).as_secs_f64();
-        // Three digits are enough for a line.
+        // Three digits are enough for a line of the journal.
         let share = |time: Duration| match lasted > 0.0 {
             true => (time.as_secs_f64() / lasted * 1000.0).round() / 1000.0,
             false => 0.0,

@@ -1,4 +1,4 @@
-//! Facts for the manifest about the machine and the plan's repository. Unavailable facts are left out.
+//! Facts about the machine, this process and the plan's repository, for the manifest and the journal. Unavailable facts are left out.
 
 use crate::files::process_started;
 use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// Time limit for git, because a repository on a slow disk must not delay a sweep.
 const GIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Variables that hold the name of the node: Slurm's, and the one that the manifest examples/kubernetes.yaml sets.
+/// Variables that hold the name of the node: Slurm's, and the one that examples/kubernetes.yaml sets.
 const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
 
 /// Collects the facts. Runs git and `nvidia-smi`.

@@ -1,4 +1,4 @@
-//! Sharing an experiment between sessions: a plan that is recorded for them, and starts that they divide by leases.
+//! Shares an experiment between sessions: records a plan for them, and lets them divide its starts by leases.
 //!
 //! Leases record which worker has which group, so that several workers on one directory do not repeat work. A lease is an exclusively
 //! created file that its owner rewrites regularly. A lease expires if its file does not change for long, or if its owner is known to be
@@ -90,7 +90,7 @@ pub struct Leases {
     host: String,
     /// Last content of each lease of another worker, and the time at which this content was first read.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
-    /// A note about the last lease that was found unreadable, until it is taken.
+    /// A note about the last lease that was found unreadable, until the note is taken.
     pub(super) unreadable: RefCell<Option<String>>,
     taken: RefCell<BTreeMap<String, OwnLease>>,
 }
@@ -299,8 +299,8 @@ impl Sweep<'_> {
             .collect()
     }
 
-    /// Returns true if a group with remaining work is wanted that this session neither has nor had. Where none can be taken now, other
-    /// workers hold these groups, and may give them up.
+    /// Returns true if a wanted group has remaining work, and this session neither has nor had the group. If the group cannot be taken now,
+    /// another worker holds it, and may give it up.
     pub(super) fn is_left_to(&self, share: &Share, state: &State) -> bool {
         self.left(state).iter().any(|(group, _)| share.wants(group))
     }

@@ -14,7 +14,8 @@ use std::{env, fs};
 /// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the command within its time limit, until `interrupted`. Secrets are hidden in its log in any case.
+/// Runs the command to its end, but not beyond its time limit, and ends it once `interrupted` resolves. Secrets are hidden in its log in
+/// any case.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Readiness: the server's process is alive, its health route answers 200, `/v1/models` lists the model that the command line names, and
-//! the log holds the plan's `ready_pattern`, if there is one.
+//! Waits until a server is ready: its process is alive, its health route answers 200, `/v1/models` lists the model that the command line
+//! names, and the log holds the plan's `ready_pattern`, if there is one.
 
 use super::http::{Http, HttpAnswer};
 use super::identity::{read_version, text};
@@ -136,7 +136,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
     })
 }
 
-/// Returns the remedy if the answer of the health route will not change by waiting.
+/// Returns an explanation or a remedy if the answer of the health route will not change by waiting.
 fn refusal(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some("set OPENAI_API_KEY to a key that it accepts"),

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Time limit for the port and the GPU memory of an earlier server to become free.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 /// Time for which a killed process may still hold its memory.
-const HOLDS: Duration = Duration::from_secs(5);
+const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Share of a GPU's memory above which it counts as in use by others. By default, vLLM leaves about as much to others.
 const OTHERS_SHARE: f64 = 0.1;
@@ -78,7 +78,7 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
         let limit = if remains.orphans.is_empty() {
             limit
         } else {
-            limit.max(HOLDS)
+            limit.max(RELEASE_LIMIT)
         };
         if remains.is_empty() || start.elapsed() >= limit {
             break;
@@ -86,7 +86,7 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
         sleep(FIRST_WAIT).await;
     }
     // Killed processes may hold memory a moment longer. If they hold it even longer, the next start tries again.
-    let last = Instant::now() + HOLDS;
+    let last = Instant::now() + RELEASE_LIMIT;
     loop {
         cleared.extend(leftovers::remove_abandoned());
         if !leftovers::are_abandoned() || Instant::now() >= last {

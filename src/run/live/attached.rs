@@ -11,7 +11,7 @@ use crate::run::Update;
 use crate::run::attached::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
-/// Number of successive tries of a run, with a restart of the server and no failed request during each, after which the sweep ends.
+/// The sweep ends after this many successive tries of a run during which the server was restarted although no request failed.
 const DISTURBANCES: u32 = 3;
 
 impl Live<'_, '_> {

@@ -21,7 +21,7 @@ pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
     hidden.into_iter().collect()
 }
 
-/// Describes a log in which secrets could not be hidden, which ends no sweep.
+/// Returns the note about a log in which secrets could not be hidden. The sweep continues.
 pub(super) fn not_hidden(error: &Error) -> String {
     format!("a log may hold secrets of the plan, and they could not be hidden: {error}")
 }
@@ -96,7 +96,7 @@ mod tests {
     use crate::journal::{Event, Recorder, Shard};
 
     #[test]
-    fn a_log_that_cannot_be_read_is_told_and_the_others_keep_no_secret() {
+    fn a_log_that_cannot_be_read_is_named_and_the_others_keep_no_secret() {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = Directory::at(folder.path().join("out"));
         let mut killed = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");

@@ -35,7 +35,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(20);
 impl Live<'_, '_> {
     /// Starts the server and waits until it is ready.
     pub(super) async fn start(&mut self, launch: LaunchId) -> Result<ActionOutcome> {
-        self.refuse_stranger()?;
+        self.require_free_port()?;
         self.require_nodes()?;
         let log = match self.plan.serve.target {
             Target::Launch(_) => {
@@ -104,7 +104,7 @@ impl Live<'_, '_> {
 
     /// Fails the sweep if another program holds the server's port. Every server of the plan would fail because of it, without a fault of
     /// its own.
-    fn refuse_stranger(&self) -> Result<()> {
+    fn require_free_port(&self) -> Result<()> {
         let address = Address::read(&self.config.argv).ok();
         match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
             None => Ok(()),
@@ -132,7 +132,7 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
+    /// Launches the server, once earlier servers have released their port and GPU memory, or attaches to it. Waits until it is ready.
     async fn bring_up(&mut self, log: Option<(PathBuf, File)>) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let mut before = BTreeSet::new();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_plan_gives_and_the_server_tells_can_differ() {
+    fn only_settings_that_the_plan_gives_and_the_server_reports_can_differ() {
         let doubted =
             |line: &str| doubt(&config(line, Params::new()), &real(), &LogSettings::new()).map(|doubt| doubt.detail);
         for line in [
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_somebody_elses_is_held_against_the_parameters() {
+    fn an_attached_server_is_compared_with_the_parameters() {
         let params = json!({"max-num-seqs": 32, "block_size": 128});
         let config = config("", params.as_object().cloned().expect("parameters"));
         let doubt = doubt(&config, &real(), &LogSettings::new()).expect("one differs");

@@ -1,4 +1,4 @@
-//! Finds and removes remains of a killed tree: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
+//! Finds and removes what a process tree leaves behind: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
 //!
 //! A server that its command started elsewhere is ended by the plan's stop command. The command runs once the tree is gone, in the process
 //! that then removes the remains: the tree's guard, the vsweep that started it, or the next vsweep.

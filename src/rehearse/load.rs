@@ -134,7 +134,7 @@ impl<'a> Player<'a> {
         let amount = Amount::of(play.warmup, &settings, settings.requests_of(all), &due);
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
-            // No warm-up prompt begins like a measured one, so none is in a cache.
+            // No warm-up prompt begins like a measured one, so no measured prompt is in a cache.
             let vary = |item: &Item| {
                 let mut item = item.clone();
                 item.prompt.vary_prefix();

@@ -47,7 +47,7 @@ const SIMULATOR_STOP_S: f64 = 0.03;
 const OTHER_ENGINE: f64 = 0.3;
 
 impl ModelledServer {
-    /// Returns the uncertainty of start times before any was measured.
+    /// Returns the uncertainty of start times: that of the calibrated constants, else an assumed one.
     pub fn start_factor(&self) -> TimeFactor {
         match (self.is_simulator, &self.calibrated) {
             (true, _) => TimeFactor::of(0.1, 0.1),
@@ -56,7 +56,7 @@ impl ModelledServer {
         }
     }
 
-    /// Returns the uncertainty of run times before any was measured: the error of the model for this GPU.
+    /// Returns the uncertainty of run times: that of the calibrated constants, else the assumed error of the model for this GPU.
     pub fn run_factor(&self) -> TimeFactor {
         let cost = self.settings.as_ref().map(|settings| &settings.cost);
         if let Some((calibrated, cost)) = self.calibrated.as_ref().zip(cost) {

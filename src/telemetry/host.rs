@@ -54,7 +54,7 @@ impl HostWatch {
 }
 
 /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq and steal. The times of guests, which follow, are
-/// already part of user's.
+/// already part of user and nice.
 fn ticks(text: &str) -> Option<Ticks> {
     let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let ticks: Vec<u64> = fields.take(8).filter_map(|ticks| ticks.parse().ok()).collect();

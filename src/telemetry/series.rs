@@ -21,12 +21,12 @@ pub struct Reading {
     pub host: Host,
 }
 
-/// The time that was measured, from t0 to the end of the last answer.
+/// The measured part of a run: from its start (t0) to the end of the last answer, unless the benchmark measures only a part of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Beginning of the measured time, t0.
+    /// Its beginning.
     pub from: Instant,
-    /// The end of the last answer.
+    /// Its end.
     pub to: Instant,
 }
 

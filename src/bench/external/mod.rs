@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn vllm_bench_is_told_what_it_needs() {
+    fn vllm_bench_gets_the_flags_it_needs() {
         let (line, notes) = arguments("vllm bench serve --dataset-name random", "http://127.0.0.1:8123");
         assert_eq!(
             line,

@@ -227,7 +227,7 @@ impl Sources<'_> {
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         if traits.made_of != Material::Vocabulary || traits.ignores_seed {
-            // With another seed, prompts are still the same ones. They are changed, so that no measured prompt is in a cache.
+            // Another seed may draw measured prompts again, so these prompts are changed: no measured one may be in a cache.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !writer.media.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }

@@ -23,7 +23,7 @@ impl NativeRun {
                 .as_mut()
                 .and_then(|watch| show_to_watch(watch, &progress, &classes))
             {
-                // Later events of the same turn of the generator do not change the decision.
+                // The generator may report further events before it stops. They do not change the decision.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),
             }

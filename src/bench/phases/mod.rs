@@ -456,7 +456,7 @@ mod settings_tests {
     }
 
     #[test]
-    fn warm_up_is_automatic_unless_told() {
+    fn warm_up_is_automatic_unless_it_is_set() {
         let given = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
         let mut settings = read(given).expect("valid");
         assert_eq!(
@@ -472,7 +472,7 @@ mod settings_tests {
     }
 
     #[test]
-    fn every_problem_is_told() {
+    fn every_problem_is_reported() {
         let problems = read(json!({"phase": 1, "ratio": 1, "duration": 0, "num_prompts": 3})).expect_err("wrong");
         assert!(problems[0].starts_with("the phases benchmark has no parameter \"num_prompts\"; remove it"));
         assert_eq!(

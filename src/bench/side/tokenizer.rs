@@ -16,7 +16,7 @@ pub(in crate::bench) enum Alignment {
     Equal,
     /// Number of prompts that were cut to their length by the server's count.
     Cut(usize),
-    /// The server could not be asked.
+    /// Not checked: the server gave no answer, or some prompts are not texts.
     Unknown,
 }
 

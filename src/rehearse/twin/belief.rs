@@ -32,7 +32,7 @@ const SIZE_PRIOR: f64 = 0.4;
 pub struct Row {
     /// Index of the server on which it was measured.
     pub server: usize,
-    /// Index of its kind.
+    /// Index of the figure's kind, as in `SCALES`.
     pub figure: usize,
     /// Logarithm of the measured figure, minus the part of the modelled one that does not depend on the constants.
     pub value: f64,

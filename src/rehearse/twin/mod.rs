@@ -3,7 +3,7 @@
 //!
 //! [`Twin::predict`] is for tests and benchmarks of the twin: a server config and a load give duration, latencies and throughput as
 //! log-normal estimates. The deviations of these estimates include the uncertainty of the constants, the error of the model for a server,
-//! and that for a single figure. [`Twin::prior`] has nominal constants, to be moved if nothing was measured.
+//! and that for a single figure. [`Twin::prior`] is the twin if nothing was measured: all constants are nominal.
 
 mod belief;
 mod constants;

@@ -2,7 +2,7 @@
 //! and the margin of a comparison follows from that.
 //!
 //! A measurement is repeated if its point has the same id, which covers settings, environment and load, and its server the same version.
-//! This module only reads. The next measurement does not depend on it, except for the margin and the noise that a session records when it
+//! This module only reads. A measurement depends on the history only through the margin and the noise that its session records when it
 //! begins.
 
 use super::rows::read_runs;

@@ -120,7 +120,7 @@ fn of_workload(title: &str, workload: &str) -> String {
     }
 }
 
-/// Gives every `step`th panel from panel `first` on the same extent of its axes, so that these panels can be compared.
+/// Gives the panels `first`, `first + step`, … axes of equal extent, so that these panels can be compared.
 fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
     let marks = || panels.iter().skip(first).step_by(step).flat_map(Panel::marks);
     let finite = |value: &f64| value.is_finite();

@@ -70,7 +70,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
     }
 }
 
-/// The names of the settings that either side varies. Of those that change together, one to one, on both sides, the first is enough.
+/// The names of the settings that either side varies. Of settings that change together, one to one, on both sides, only the first is kept.
 fn keys(base: (&Points<'_>, &[&Column]), new: (&Points<'_>, &[&Column])) -> BTreeSet<String> {
     let follow = |(points, varied): (&Points<'_>, &[&Column]), names: [&String; 2]| {
         let [one, other] = names.map(|name| varied.iter().find(|column| full_name(column) == *name));
@@ -130,8 +130,8 @@ fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
     columns.filter(move |column| column.section.is_parameter() || is_echo(column))
 }
 
-/// A setting's name with the prefix `serve.` or `bench.`. A table has the prefix only for ambiguous names, so this name is the same on both
-/// sides.
+/// A setting's name with the prefix `serve.` or `bench.`. A table has the prefix only if the name is ambiguous there, so the names in the
+/// tables of two sides may differ; this one does not.
 pub fn full_name(column: &Column) -> String {
     let side = match column.section {
         Section::Serve => "serve",

@@ -21,7 +21,7 @@ struct LaunchUsage<'s> {
     launch: &'s LaunchRecord,
     node: String,
     gpus: f64,
-    /// From its beginning to its end, or to the last line of its session if its end is unknown, by a clock that may have been set
+    /// Times of day of its beginning and its end; if the end is unknown, of the last line of its session. The clock may have been set
     /// meanwhile.
     span: Option<(Timestamp, Timestamp)>,
     spent: Spent,
@@ -241,8 +241,8 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
     })
 }
 
-/// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
-/// assigned, or a clock was set.
+/// Number of GPUs that servers held on all nodes, and the share of time for which they were held. Only the time counts in which their node
+/// had a server. `None` if fewer than two GPUs were assigned, or a clock was set.
 fn held_share(usages: &[LaunchUsage<'_>]) -> Option<(usize, f64)> {
     if !usages.iter().all(LaunchUsage::agrees_with_clock) {
         return None;

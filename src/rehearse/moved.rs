@@ -27,7 +27,7 @@ use std::sync::Arc;
 const STEP: f64 = 1.25;
 /// Minimum growth, the slope `d ln(figure) / d ln(load)`. Smaller slopes count as this.
 const LEAST_GROWTH: f64 = 0.1;
-/// Largest magnitude of a margin, the logarithm of a figure divided by its limit. Larger margins count as this.
+/// Largest magnitude of a margin: the logarithm of a ratio that is above 1 if a criterion fails. Larger margins count as this.
 const CAP: f64 = 1.0;
 
 /// Returns the results of a rehearsal's servers with each of the twin's constants a standard deviation larger, by constant and server;
@@ -123,7 +123,7 @@ struct ProbeInput<'a> {
     budget: &'a Budget,
 }
 
-/// The growth with the load of a target's largest margin.
+/// The growth of a target's largest margin with the load.
 struct Growth {
     /// The largest margin at the load that was found.
     margin: f64,
@@ -194,7 +194,7 @@ impl<'a> ProbeInput<'a> {
         Ok(-increase / slope)
     }
 
-    /// Returns the largest logarithm of a figure divided by its limit, at a load. `None` if the load gives no figures.
+    /// Returns the largest margin of the target's criteria at a load. `None` if the load gives no figures.
     fn margin(&self, server: &ModelledServer, load: f64) -> Result<Option<f64>, Unknown> {
         let LoadSearch { settings, .. } = self.search;
         let targets = settings

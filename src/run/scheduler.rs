@@ -54,7 +54,8 @@ pub struct Scheduler<'a> {
 
 impl<'a> Scheduler<'a> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups that
-    /// may run in any order; a start with a set gets the GPUs of that set. Without a node, groups run one after the other.
+    /// may run in any order. If the arms of a comparison run at the same time, each start gets the GPUs of its arm. Without a node, groups
+    /// run one after the other.
     pub async fn now(
         sweep: &'a Sweep<'a>,
         node: Option<&'a Node>,

@@ -41,7 +41,7 @@ pub struct Course {
     pub rates: Vec<f64>,
     /// Requests at the server at each reading.
     pub in_flight: Vec<f64>,
-    /// Generated tokens a second for each request in the batch, between readings that found some.
+    /// Generated tokens a second for each request in the batch, from each reading to the next, if requests were running.
     pub speeds: Vec<f64>,
     /// Share of the readings of GPUs that found the GPU slowed down for its heat or its power supply; `None` without GPUs. A power cap does
     /// not count, because a busy GPU usually reaches it.

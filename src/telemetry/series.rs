@@ -152,8 +152,8 @@ impl Series {
         }
     }
 
-    /// Growth of a counter from the last reading of it before a window to the first one after the window; `None` if either is missing or
-    /// the counter was reset.
+    /// Growth of a counter from its last reading before a window to its first one after the window; `None` if either is missing or the
+    /// counter was reset.
     fn growth(&self, window: Window, of: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
         let mut before = self.0.iter().rev().filter(|reading| reading.at <= window.from);
         let mut after = self.0.iter().filter(|reading| reading.at >= window.to);

@@ -135,7 +135,7 @@ fn rival(
     Some(Rival {
         target: target.to_owned(),
         server: share_of(name, replicas_of_rival, own_replicas),
-        // Rounded down to a load that can be asked for, unless even the lowest of these is higher.
+        // Rounded down to a load that can be asked for, but never raised to the lowest of these.
         load: own.vary.floor(each).min(each),
         forecast,
     })

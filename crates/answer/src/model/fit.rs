@@ -28,7 +28,7 @@ pub struct Posterior {
     pub(super) noises: Vec<(Noise, f64)>,
 }
 
-/// Mean and variance of every point for each size of noise. They are computed on demand, because those of many points fill the memory.
+/// Mean and variance of every point for each size of noise. They are computed on demand, because for many points they fill the memory.
 #[derive(Debug)]
 pub struct Parts<'p> {
     posterior: &'p Posterior,

@@ -35,8 +35,8 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 /// Mark at the end of a text that was cut.
 pub const CUT: &str = " …";
 
-/// Returns a text unchanged if it has at most `most` characters. A longer text is cut between words, so that it has at most `most` characters
-/// with the [`CUT`] at its end.
+/// Returns a text unchanged if it has at most `most` characters. A longer text is cut, between words if possible, to `most` characters
+/// including the [`CUT`] at its end.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();
@@ -52,7 +52,7 @@ pub fn shorten(text: &str, most: usize) -> String {
 pub struct Printable<W> {
     to: W,
     escape: fn(&str) -> Cow<'_, str>,
-    /// The beginning of a character of which the rest is still to come.
+    /// The first bytes of a character whose other bytes are still to come.
     partial: Vec<u8>,
 }
 

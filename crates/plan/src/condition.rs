@@ -49,8 +49,8 @@ impl fmt::Display for Condition {
 }
 
 impl Op {
-    /// Returns true if a value meets the comparison with a bound. Only numbers can be less or greater. The text of a number, such as the
-    /// value of a variable, is that number.
+    /// Returns true if a value meets the comparison with a bound. Only numbers can be less or greater. A text that spells a number, such as
+    /// the value of an environment variable, counts as that number.
     pub fn holds(self, value: &Value, bound: &Value) -> bool {
         let order = || number_or_text(value)?.partial_cmp(&number_or_text(bound)?);
         let is_equal = || equal(&read_text(value), &read_text(bound));

@@ -6,7 +6,7 @@ use super::form::Sound;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Header options common to all requests of a run.
+/// Options common to all requests of a run.
 #[derive(Debug, Clone)]
 pub struct RequestOptions {
     /// `Host` header: host and port.
@@ -26,7 +26,7 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
-    /// Number of output tokens to generate; 0 if none are asked for, or if the number is unknown.
+    /// Number of output tokens to generate; 0 if none are asked for, or if their number is unknown.
     pub output_len: u64,
     /// Number of inputs in the request.
     pub sequences: u32,
@@ -39,7 +39,7 @@ impl RequestOptions {
     ///
     /// # Errors
     ///
-    /// A sentence, if the request has no documents to rank, or its sound file cannot be read.
+    /// A sentence, if a rerank request has no documents, or a sound file cannot be read.
     pub fn request(&self, content: &Content<'_>) -> Result<Request, String> {
         let is_batch = content
             .prompt

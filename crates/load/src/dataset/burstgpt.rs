@@ -29,7 +29,7 @@ impl Dataset for BurstGpt {
         }
     }
 
-    /// Draws from the rows of GPT-4 with an answer: each row at most once if there are enough, or without `oversample`, else with repetition.
+    /// Draws from the rows of GPT-4 with an answer. Rows repeat only if there are too few of them and `oversample` is set.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;

@@ -235,7 +235,7 @@ impl Dataset for Mix {
                 class.dataset.lengths(&sampling, vocabulary)
             });
         let of_classes = of_classes.collect::<Option<Vec<_>>>()?;
-        // A dataset that draws too few requests draws again. The lengths of its first draw are taken for the others, too.
+        // A dataset that draws too few requests draws again. The lengths of the first draw stand in for those of the others.
         let mut of_classes: Vec<_> = of_classes.into_iter().map(|all| all.into_iter().cycle()).collect();
         let mut next = |place: usize| of_classes[shares.at(place)].next();
         Some((0..sampling.num_prompts).map_while(&mut next).collect())

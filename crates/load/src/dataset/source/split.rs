@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Splits that are used if none is asked for, the preferred ones first.
 const SPLITS: [&str; 4] = ["train", "test", "validation", "val"];
-/// Subsets that are used if none is asked for, the preferred ones first.
+/// Subsets that are used if none is asked for, the preferred ones first. The empty one is the data set's own folder.
 const SUBSETS: [&str; 3] = ["", "default", "main"];
 /// Deepest level of folders that is searched for files. The data set's own folder has level 0.
 const DEEPEST: usize = 4;
@@ -38,7 +38,7 @@ fn collect(folder: &Path, prefix: &str, depth: usize, names: &mut Vec<String>) -
     Ok(())
 }
 
-/// Returns the files of a subset and a split among `names`. `dataset` is the name of the data set in error messages.
+/// Returns those of `names` that belong to a subset and a split. `dataset` is the name of the data set in error messages.
 pub(in crate::dataset) fn choose(
     dataset: &str,
     names: &[String],

@@ -1,4 +1,4 @@
-//! A model's chat template, which puts messages into the form of text on which the model was trained.
+//! A model's chat template, which turns messages into the text format that the model was trained on.
 
 use super::tokenizer;
 use minijinja::syntax::SyntaxConfig;
@@ -14,13 +14,13 @@ const NAME: &str = "chat";
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    /// Values that every text gets: the special tokens, and those that the user added.
+    /// Variables of every rendering: the special tokens, and the values that the user added.
     context: Map<String, Value>,
 }
 
 impl ChatTemplate {
     /// Reads the template in a model's folder: `chat_template.jinja`, else `chat_template` in `tokenizer_config.json`. `None` if it has
-    /// neither. `kwargs` are further values that the template may use.
+    /// neither. `kwargs` are further variables for the template.
     pub fn find(folder: &Path, kwargs: &Map<String, Value>) -> Result<Option<ChatTemplate>, String> {
         let config_path = folder.join("tokenizer_config.json");
         let config = match fs::read(&config_path) {

@@ -60,8 +60,8 @@ impl Strategy {
         }
     }
 
-    /// Returns the remaining runs, as far as they are known. Of a grid, only the first points are returned. The ids of the others are added
-    /// to `unlisted`, by the numbers of their remaining runs.
+    /// Returns the remaining runs, as far as they are known. Of a grid, only the first points are returned; `unlisted` receives the ids of
+    /// the others, grouped by the numbers of their remaining runs.
     pub fn left(
         &mut self,
         schedule: Schedule<'_>,

@@ -1,5 +1,5 @@
-//! The run that a search asks for, and its result: the two values that a search exchanges with its caller, and all that a journal must keep
-//! of a search.
+//! The run that a search asks for ([`Question`]) and its result ([`Probe`]). A search exchanges only these with its caller, and continues
+//! from the probes that a journal keeps.
 
 use super::criterion::Criterion;
 use super::reading::Reading;

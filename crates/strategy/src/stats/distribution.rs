@@ -38,17 +38,18 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-// The correction for repeated looks at growing data with a stop at the first significant one.
+// The correction for looking at growing data repeatedly, and stopping at the first significant look.
 //
 // Each look tests at the same nominal level (Pocock 1977), applied to the p-value of Student's t (Jennison and Turnbull 2000, section 4.4).
 // The probability that any of the looks is a false alarm comes from a formula that was fitted to simulations. It grows with the logarithm
-// of the last number of values divided by the first, as in the law of the iterated logarithm. With the total confidence, the intervals at
-// the nominal level contain the truth at all looks at once, whichever look is the last (repeated confidence intervals, Jennison and
+// of the ratio of the last number of values to the first, as in the law of the iterated logarithm. With the total confidence, the intervals
+// at the nominal level contain the truth at all looks at once, whichever look is the last (repeated confidence intervals, Jennison and
 // Turnbull 1989).
 
 /// Growth of the probability of a false alarm with the logarithm of the number of values, in [`inflation`]. Both constants were fitted to
-/// 300 000 simulated series for each of 70 pairs of first and last look, of t over plain values and over pairs with a block effect, and
-/// raised by a twentieth. The true probability is 0.67 to 1.05 times that of the formula, and 0.9 to 1 times for pairs from the fourth on.
+/// simulations of t, over plain values and over pairs with a block effect: 300 000 series for each of 70 pairs of a first and a last look.
+/// Then they were raised by a twentieth. The true probability is 0.67 to 1.05 times that of the formula, and 0.9 to 1 times for pairs from
+/// the fourth on.
 const GROWTH: f64 = 0.53;
 /// Additional growth for each factor of e by which the level is smaller.
 const GROWTH_BY_RARITY: f64 = 0.59;

@@ -8,13 +8,13 @@ use crate::search::probe::Question;
 const SAFETY: f64 = 2.58;
 /// Number of standard errors that the probability `RISK_ABOVE` amounts to.
 const CERTAINTY: f64 = 1.17;
-/// Largest factor between a new load and those measured, because the knee of a curve does not show far below it.
+/// Largest factor between a new load and the measured ones. Far below the knee, a curve does not show where it is.
 const LARGEST_STEP: f64 = 4.0;
-/// Largest width of the interval, in multiples of the tolerance, at which runs are made at its expected ends.
+/// Largest width of the answer's interval, in multiples of the tolerance, at which runs are made at its expected ends.
 const NARROW: f64 = 3.0;
-/// A load that was measured already is preferred if its clearance is at least this part of the best one's.
+/// A load that has already passed is preferred if its clearance (see `hoped`) is at least this share of the best load's.
 const NEARLY: f64 = 0.8;
-/// Number of steps between the loads that are compared to find the best one.
+/// Number of steps into which the tolerance is divided to compare loads.
 const PLACES: i32 = 24;
 
 impl View<'_> {

@@ -29,13 +29,13 @@ const DRAWS_PER_SAMPLE: usize = 4;
 /// Samples that are discarded at the beginning.
 const BURN_IN: usize = 30;
 
-/// Shrinks the `draws` of each member of a group. `moments` are the mean and standard deviation of each member, and `size` is a typical
-/// figure.
-pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random: &mut Random) {
+/// Shrinks the `draws` of each member of a group. `moments` are the mean and standard deviation of each member. `typical` is a typical
+/// figure, to which `SIZES` are relative.
+pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], typical: f64, random: &mut Random) {
     if moments.len() < 2 {
         return;
     }
-    let mut chain = Chain::of(moments, size);
+    let mut chain = Chain::of(moments, typical);
     for _ in 0..BURN_IN {
         chain.sample(random);
     }
@@ -67,13 +67,13 @@ struct Chain<'m> {
 }
 
 impl Chain<'_> {
-    fn of(moments: &[(f64, f64)], size: f64) -> Chain<'_> {
+    fn of(moments: &[(f64, f64)], typical: f64) -> Chain<'_> {
         let middle = SIZES.len() / 2;
         let mut counts = vec![0.0; SIZES.len()];
         counts[middle] = moments.len() as f64;
         let mut means: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
         means.sort_by(f64::total_cmp);
-        let variance = |(part, weight): &(f64, f64)| ((part * size).powi(2), *weight);
+        let variance = |(part, weight): &(f64, f64)| ((part * typical).powi(2), *weight);
         Chain {
             moments,
             sizes: SIZES.iter().map(variance).collect(),
@@ -83,7 +83,7 @@ impl Chain<'_> {
         }
     }
 
-    /// The variance of a member about the centre.
+    /// The variance of a member's true mean about the centre.
     fn scatter(&self, member: usize) -> f64 {
         self.sizes[self.assigned[member]].0
     }

@@ -72,7 +72,7 @@ pub fn warnings(
     found
 }
 
-/// Returns the number of disturbed runs of the winner's point, or of probes of its search, and the number of all.
+/// Returns the number of disturbed runs, and of all runs, of the winner's point or of its search.
 fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (u32, u32) {
     if let Some(id) = &winner.point {
         let point = experiment.points.iter().find(|point| point.id == *id);

@@ -11,7 +11,7 @@ const Z_95: f64 = 1.96;
 const HOUR_S: f64 = 3600.0;
 /// An estimate is given only if the ends of its interval lie within this factor of it.
 const WIDEST: f64 = 20.0;
-/// Error by rounding of a logarithm.
+/// Largest rounding error of a logarithm.
 const ROUNDING: f64 = 1e-9;
 
 impl OptimizationProgress<'_> {
@@ -58,8 +58,8 @@ impl OptimizationProgress<'_> {
         Some(StartFound { config, seconds, value })
     }
 
-    /// Returns the seconds that one start of every server would take: the duration of its first start or, without one, its prediction,
-    /// scaled by the ratio of the measured starts' durations to their predictions.
+    /// Returns the seconds that one start of every server would take. A server that was started counts with the duration of its first
+    /// start. Another one counts with its prediction, times the ratio of measured to predicted durations so far.
     fn grid_seconds(&self) -> f64 {
         let predicted = |at: usize| {
             let candidate = &self.record.contestants[at].candidate;
@@ -149,7 +149,7 @@ impl OptimizationProgress<'_> {
         (is_known && !self.is_zero(estimate.ln_value)).then(|| self.figure(estimate.ln_value, estimate.sd))
     }
 
-    /// Returns true if the logarithm of a value stands for a figure of 0.
+    /// Returns true if the logarithm of a value means a figure of 0.
     fn is_zero(&self, ln_value: f64) -> bool {
         let ln_figure = sign(self.better) * ln_value;
         self.ln_of_zero

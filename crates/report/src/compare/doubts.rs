@@ -77,8 +77,8 @@ const NEGLIGIBLE: f64 = 0.01;
 /// Number of standard errors beyond which a difference of shares is not due to chance.
 const BEYOND_CHANCE: f64 = 3.0;
 
-/// Returns true if the share of failed requests is larger on the new side than on the base, by more than chance. The latencies of the
-/// remaining requests are then those of a smaller load.
+/// Returns true if the share of failed requests is larger on the new side than on the base, by more than a hundredth and by more than
+/// chance (z-test of two shares). The latencies of the remaining requests are then those of a smaller load.
 pub fn loses_requests(pair: &PointPair<'_>, sides: &(Points<'_>, Points<'_>)) -> bool {
     let (base, of_base) = requests(&sides.0, &[pair.base]);
     let (new, of_new) = requests(&sides.1, &[pair.new]);

@@ -1,5 +1,5 @@
 //! The order in which charts name the settings of servers. The setting that explains most of the differences in throughput comes first;
-//! only points at the load with the highest throughput count. The order decides the colours of curves, but no verdict.
+//! only points at the load with the highest throughput count. The order decides the colours of curves; no verdict depends on it.
 
 use super::variation::{varying, within};
 use crate::ordered::Order;
@@ -63,7 +63,7 @@ fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) 
     at_best.collect()
 }
 
-/// The sum of squares between the values of a setting, as in an analysis of variance.
+/// The sum of squares between the values of a setting, as in a one-way analysis of variance of the logarithms.
 fn explained(column: &Column, measured: &[PointThroughput]) -> f64 {
     let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
     let all = measured.iter().map(|(_, log)| *log).collect_vec();

@@ -1,4 +1,4 @@
-//! A canvas as a PNG file. Everything is drawn at twice the size and averaged down, which smooths the hard edges of plotters' bitmaps.
+//! A canvas as a PNG file. Everything is drawn at twice the size and averaged down, because the `plotters` crate draws hard edges.
 
 use super::band::Band;
 use super::canvas::{Canvas, Element, Position};
@@ -18,13 +18,14 @@ const OVERSAMPLING: usize = 2;
 type Area<'a> = DrawingArea<Band<'a>, Shift>;
 type DrawResult = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
 
-/// Rows that are drawn and averaged at a time: at twice the size, a whole picture would take four times the memory of its file's pixels.
+/// Rows, at twice the size, that are drawn and averaged at a time. A whole picture at this size would take four times the memory of the
+/// file's pixels.
 const ROWS: usize = 256 * OVERSAMPLING;
 
 /// The most pixels of a picture; each takes 3 bytes while it is drawn, apart from the rows at twice the size.
 const MOST_PIXELS: f64 = 40e6;
 
-/// Bytes from which a picture is large: most are smaller. Large ones are drawn one after the other, whatever the number of threads.
+/// Bytes above which a picture is large; most pictures are smaller. Large ones are drawn one at a time, whatever the number of threads.
 const LARGE: usize = 8_000_000;
 /// Held while a large picture is drawn.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -67,7 +68,7 @@ pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
     encode((width as u32, height as u32), &pixels).map_err(|error| error.to_string())
 }
 
-/// Draws an element as far as it reaches into these rows.
+/// Draws the part of an element that lies in these rows.
 fn draw(
     area: &Area<'_>,
     rows: &Range<i32>,

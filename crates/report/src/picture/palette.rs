@@ -1,6 +1,6 @@
-//! Colours and shapes. Curves differ in colour and in the shape of their markers, and the seventh to twelfth also in their line, so that
-//! they can be distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a
-//! trichromat, a protanope and a deuteranope. The page uses the same hues.
+//! Colours and shapes. Curves differ in colour and in the shape of their markers; the seventh to twelfth also have dashed lines. So they
+//! can be distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat,
+//! a protanope and a deuteranope. The page uses the same hues.
 
 use crate::chart::Style;
 
@@ -15,6 +15,7 @@ pub enum Shape {
     Square,
     Diamond,
     Triangle,
+    /// A triangle that points down.
     Flipped,
     Cross,
     Ring,
@@ -43,11 +44,11 @@ pub const GRID: Colour = Colour(228, 231, 235);
 pub const BACKGROUND: Colour = Colour(168, 177, 189);
 /// Colour of the frontier, and of changes for the better.
 pub const ACCENT: Colour = Colour(0, 98, 165);
-/// Colour of a ring around a point, which no curve has.
+/// Colour of rings around points. No curve has it.
 pub const RING: Colour = INK;
-/// Colour of the mark of simulated figures, and of changes for the worse.
+/// Colour of the mark on simulated figures, and of changes for the worse.
 pub const SIMULATED: Colour = Colour(190, 75, 0);
-/// Colour of the background.
+/// White, the colour behind everything.
 pub const WHITE: Colour = Colour(255, 255, 255);
 
 const HUES: [Colour; 6] = [
@@ -71,12 +72,12 @@ const SHAPES: [Shape; 6] = [
 /// Patterns of lines. Curves with markers use the first two only.
 const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
 
-/// Radius of a marker.
+/// Radius of a marker, in units of the canvas.
 pub const MARKER: f64 = 7.5;
-/// Radius of a ring around a marker.
+/// Radius of a ring around a marker, in the same units.
 pub const RING_RADIUS: f64 = MARKER + 8.0;
 
-/// The pattern of a line. Patterns distinguish lines without markers for readers who do not see their colours.
+/// The pattern of a line. It distinguishes lines for readers who do not see their colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     Solid,
@@ -88,7 +89,7 @@ pub enum Pattern {
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub colour: Colour,
-    /// The connection of its points: width and pattern of the line.
+    /// Width and pattern of the line between its points.
     pub line: Option<(f64, Pattern)>,
     /// The shape of its points, and their radius.
     pub marker: Option<(Shape, f64)>,
@@ -142,7 +143,7 @@ mod tests {
         matrix.map(|row| row.iter().zip(colour).map(|(a, b)| a * b).sum())
     }
 
-    /// Returns a colour as seen by everybody, by a protanope and by a deuteranope (Machado, Oliveira and Fernandes 2009, severity 1).
+    /// Returns a colour as seen by a trichromat, a protanope and a deuteranope (Machado, Oliveira and Fernandes 2009, severity 1).
     fn seen(colour: Light) -> [Light; 3] {
         let protanope = [
             [0.152_286, 1.052_583, -0.204_868],

@@ -123,7 +123,7 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
     })
 }
 
-/// Returns the errors of the figures that the result has.
+/// Keeps only the errors of figures that the result has.
 fn known_errors(mut errors: Errors, figures: &Params) -> Errors {
     errors.retain(|name, _| figures.contains_key(name));
     errors
@@ -200,7 +200,7 @@ impl NativeRun {
         warnings.extend(unread);
         let shared = self.settings.dataset.traits().shared_share;
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
-        // The share that a file's texts or a chat template have in common is unknown. Hits are then only a warning.
+        // It is unknown how much the texts of a file have in common, or the prompts of a chat template. Hits are then only a warning.
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
@@ -265,7 +265,7 @@ impl NativeRun {
         Ok(measurement)
     }
 
-    /// Adds the address to the failure, if the status suggests that it is wrong.
+    /// Adds the address to the failure, if the status suggests a wrong address.
     fn with_url(&self, mut failure: Failure, status: Option<u16>) -> Failure {
         if matches!(status, Some(300..=399 | 404 | 405)) {
             let Endpoint { target, options, .. } = &*self.endpoint;
@@ -305,7 +305,7 @@ fn requests(samples: &Samples, stalls: Option<&StallTimes<'_>>, classes: &[Class
     samples.in_order().map(latencies).collect()
 }
 
-/// Passes the progress of a load of these classes to a search's watch.
+/// Passes the progress of a load to a search's watch. Returns the cut if the watch has seen enough. `classes` are the classes of the load.
 pub fn show_to_watch(watch: &mut Watch, progress: &LoadProgress<'_>, classes: &[ClassTag]) -> Option<Cut> {
     match progress {
         LoadProgress::Ended(sample, in_flight) => {

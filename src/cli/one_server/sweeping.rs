@@ -86,8 +86,8 @@ impl MeasuredServer {
     }
 }
 
-/// Measures each of these loads, which have names. In messages the loads are called `kind`. Stops if a load fails with the same message as
-/// the load before it. An interrupt leaves no request in flight and no server asleep. It is an error if all loads that were tried failed.
+/// Measures each of these named loads, which messages call `kind`. Stops if a load fails with the same message as the load before it. An
+/// interrupt leaves no request in flight and no server asleep. It is an error if all loads that were tried failed.
 pub async fn measure_each(
     server: &MeasuredServer,
     runner: BenchRunner,

@@ -103,7 +103,7 @@ pub fn optimization(
         .map(|own| (&own.server, own))
         .collect();
     let has_objective = recorded.is_some_and(|recorded| recorded.objective == objective);
-    // Numbers of graphs must differ from those in the record.
+    // New graphs must not get a number that the record uses.
     let recorded_graphs = known.values().filter_map(|own| Some(own.candidate.warm?.graphs + 1));
     let first_graphs = recorded_graphs.max().unwrap_or(0);
     let graphs = servers
@@ -238,7 +238,7 @@ fn gpus_of(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32
     given.unwrap_or_else(|| count_gpus(&server.params, &server.argv).round().max(0.0) as u32)
 }
 
-/// Returns the number of servers like this one that run at the same time, as far as the plan and the GPUs of the machine tell.
+/// Returns the number of servers like this one that can run at the same time, according to the plan and the machine's GPUs.
 fn at_once(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let exec = &plan.exec;
     let each = gpus_of(plan, server, machine_gpus);

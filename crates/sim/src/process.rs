@@ -23,7 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
-/// Time for which a server still answers after its engine has died, and time from then to its end (measured: 3.4 s, and 5.5 s in all).
+/// Time for which a server still answers after its engine has died, then time until it ends (measured: 3.4 s, and 5.5 s in all).
 const AFTER_ENGINE_DEATH: (Duration, Duration) = (Duration::from_millis(3400), Duration::from_millis(2100));
 /// Time limit for sending the last bytes of open connections.
 const LAST_BYTES: Duration = Duration::from_millis(500);
@@ -103,7 +103,7 @@ fn os_error(error: std::io::Error) -> u8 {
     fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"))
 }
 
-/// Runs the server and returns its exit code. `Err` is the exit code of a start that failed or was stopped.
+/// Runs the server and returns its exit code; as `Err`, if its start failed or was stopped.
 async fn live(settings: ServerSettings) -> Result<u8, u8> {
     let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
     let socket = match settings.is_headless {

@@ -1,8 +1,8 @@
 //! Searches an ordered axis (versions, commits, flags) for the entry at which a metric changed.
 //!
-//! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then always the entry that divides the
-//! probability of the change into halves. Later starts can correct a step that noise misled, so the search may go back. [`Posterior`]
-//! infers the change from the starts. [`Bisection`] decides which entry is next, and when the answer is good enough.
+//! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then the entry that divides the probability
+//! of the change into halves, and an end again now and then. Later starts can correct a step that noise misled, so the search may go back.
+//! [`Posterior`] infers the change from the starts. [`Bisection`] decides which entry is next, and when the answer is good enough.
 
 use crate::stats::{Cholesky, Estimate, dot, student_two_sided};
 use serde::{Deserialize, Serialize};
@@ -195,7 +195,7 @@ impl Bisection {
     fn divider(&self, [old, new]: [usize; 2], posterior: &Posterior) -> usize {
         let imbalance = |entry: usize| {
             let before = posterior.after[..entry - old].iter().sum::<f64>();
-            // Rounded, so that differences of the arithmetic do not matter.
+            // Rounded, so that rounding errors of the sum do not decide.
             ((before - 0.5).abs() * 1e9).round() as u64
         };
         let between = (old + 1..new).filter(|entry| self.may_start(*entry));

@@ -46,7 +46,7 @@ pub struct BegunStart {
 }
 
 impl BegunStart {
-    /// Returns true if the start takes nothing from the limits: the optimisation did not ask for it, or it was given up without a launch.
+    /// Returns true if the start counts towards no limit: the optimisation did not ask for it, or it was given up without a launch.
     fn is_free(&self) -> bool {
         self.reason.is_none() || self.is_ruled_out()
     }
@@ -88,16 +88,16 @@ impl<'a> OptimizationProgress<'a> {
             let is_retried = has_all && retries(&own.server, slot) && has_failed(own, slot, record.runs, state);
             let is_complete = has_all && !is_retried;
             // A start that the optimisation did not ask for counts once it is complete, and so does one that an earlier plan asked for.
-            let is_todays = |run: &RunRecord| {
+            let is_current_run = |run: &RunRecord| {
                 own.points.contains(&run.point)
                     || run.search.as_ref().is_some_and(|search| own.searches.contains(search))
             };
             let is_launched = state.launches_of(&own.server).iter().any(|start| start.slot == slot);
             if !is_complete {
-                let is_of_today = || !state.is_of_earlier_plan(&own.server, slot, is_todays);
+                let is_current_start = || !state.is_of_earlier_plan(&own.server, slot, is_current_run);
                 match reason {
-                    Some(_) if is_of_today() => {}
-                    None if is_launched && is_of_today() => {
+                    Some(_) if is_current_start() => {}
+                    None if is_launched && is_current_start() => {
                         interrupted.push(contestant);
                         continue;
                     }

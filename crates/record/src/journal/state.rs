@@ -168,15 +168,15 @@ impl State {
         }
     }
 
-    /// Returns true if a start was used for an earlier plan alone: it has runs, and none of them is one of today's.
-    pub fn is_of_earlier_plan(&self, server: &ServerId, slot: u32, is_todays: impl Fn(&RunRecord) -> bool) -> bool {
+    /// Returns true if a start was used for an earlier plan alone: it has runs, and none of them is a run of the current plan.
+    pub fn is_of_earlier_plan(&self, server: &ServerId, slot: u32, is_current: impl Fn(&RunRecord) -> bool) -> bool {
         let own = || {
             self.attempts
                 .iter()
                 .filter(|run| run.server == *server && run.slot == slot)
         };
         let is_unlisted = |unlisted: &UnlistedRuns| unlisted.server == *server && unlisted.slot == slot;
-        (own().next().is_some() || self.unlisted.iter().any(is_unlisted)) && !own().any(is_todays)
+        (own().next().is_some() || self.unlisted.iter().any(is_unlisted)) && !own().any(is_current)
     }
 
     /// Returns the first repetition of a point on a start that has no result.

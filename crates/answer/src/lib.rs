@@ -3,7 +3,7 @@
 //!
 //! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals accompany every figure.
 //! - `plain`: estimates from a point's own runs, which decide which configs meet a target and which wins.
-//! - `rules`: which configs compete, win, tie, are as good or are ruled out; effects, frontiers, warnings, advice.
+//! - `rules`: which configs compete, win, tie or are ruled out; effects, frontiers, warnings, advice.
 //! - [`compare`]: two experiments against each other.
 //!
 //! An answer does not depend on the order of configs, points and runs, nor on the machine's clock: draws come from the seed.
@@ -94,7 +94,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
 }
 
 /// Answers the questions in parallel, and returns the answers in the order of the questions. Questions that refer to the winner of another
-/// are answered after all others.
+/// one are answered last, and left out if it has no winner.
 fn settle_all(known: &ExperimentFit<'_>) -> Vec<rules::Settled> {
     let all = &known.experiment.questions;
     let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());

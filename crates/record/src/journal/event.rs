@@ -39,7 +39,7 @@ pub enum Event {
     },
     /// Second line of a journal: the session and its plan.
     SessionStarted(Box<SessionStarted>),
-    /// The session is about to work on a server config.
+    /// The session is about to work on a start of a server config.
     GroupBegun(Box<GroupBegun>),
     /// A search is about to ask its first question.
     SearchStarted(Box<SearchStarted>),
@@ -47,7 +47,7 @@ pub enum Event {
     SearchFinished {
         /// The search.
         search: SearchId,
-        /// The line that began the last probe of its chain; the search's own beginning if it asked nothing.
+        /// The `run_started` line of its last probe; the search's own beginning if it asked nothing.
         after: LineId,
         /// One answer for each target; empty if it was given up.
         answers: Vec<Answer>,
@@ -76,7 +76,7 @@ pub enum Event {
     RunStarted(Box<RunStarted>),
     /// A run has a result; if it was measured, its file is on disk.
     RunFinished(Box<RunFinished>),
-    /// Runs that will not be tried, because their server or their point was given up. Each of them counts as failed.
+    /// Runs will not be tried, because their server or their point was given up. Each of them counts as failed.
     GroupGivenUp(Box<GroupGivenUp>),
     /// The results that this session has read of a server no longer count, because another server answers at the address now.
     ResultsRetired {
@@ -160,7 +160,7 @@ pub struct SeenJournal {
     pub sum: Sum,
 }
 
-/// A server config to work on, and the parts of other journals that the session has read since it last recorded them.
+/// A start of a server config to work on, and the parts of other journals that the session has read since it last recorded them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupBegun {
     /// Its identity.

@@ -47,7 +47,7 @@ pub use statistics::tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed, natu
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 
-/// The column with the name of a combination, on either side. Names are more readable than the combination's parameters.
+/// The column with the name of a combination, of servers or of loads. Names are more readable than the combination's parameters.
 pub const COMBO: &str = "combo";
 
 /// The topic of a column. Tables list their columns in this order.
@@ -137,7 +137,7 @@ impl Table {
     pub fn column(&self, name: &str) -> Option<&Column> {
         let exact = self.columns.iter().find(|column| column.name == name);
         let alike = exact.or_else(|| self.column_alike(name));
-        // vLLM's name of the column with the combination. If both sides have one, it is the load's.
+        // vLLM calls the combination `_benchmark_name`. If both sides have one, that of the load is meant.
         let of_vllm = || self.column(COMBO).or_else(|| self.column(&format!("bench.{COMBO}")));
         alike.or_else(|| (name == "_benchmark_name").then(of_vllm).flatten())
     }
@@ -194,14 +194,14 @@ impl Table {
     }
 }
 
-/// Returns true if two names differ at most in the spelling that vLLM ignores.
+/// Returns true if two names differ at most in dashes and underscores, which vLLM does not distinguish.
 fn are_alike(one: &str, other: &str) -> bool {
     let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
     let mut pairs = one.bytes().zip(other.bytes());
     one.len() == other.len() && pairs.all(|(a, b)| a == b || (is_dash(a) && is_dash(b)))
 }
 
-/// Returns a parameter's name without the differences in spelling that vLLM ignores.
+/// Returns a parameter's name with underscores instead of dashes, which vLLM does not distinguish.
 fn normal(name: &str) -> String {
     name.replace('-', "_")
 }

@@ -38,8 +38,8 @@ pub struct LiveStatus {
     pub doing: Vec<Value>,
     /// The runs that ended last, the latest first: `name`, `outcome`, `at`.
     pub last: Vec<Value>,
-    /// Readings of the last minutes, in seconds before now. Servers that run at the same time have an entry each. An entry has `server`,
-    /// empty if servers run one after the other, and its charts, `read`.
+    /// Readings of the last minutes; their times are in seconds before now. Servers that run at the same time have an entry each. An entry
+    /// has its charts, `read`, and `server`, which is empty if servers run one after the other.
     pub recent: Vec<Value>,
 }
 

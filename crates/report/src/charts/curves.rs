@@ -33,12 +33,12 @@ pub struct Lines<'a> {
 
 /// Smallest share of places at which curves must agree to be merged.
 const ALIKE: f64 = 0.8;
-/// Greatest factor between two intervals that count as overlapping: the gap is too small to see in a chart.
+/// Greatest factor between the ends of two intervals that count as overlapping. A smaller gap cannot be seen in a chart.
 const NEARLY: f64 = 1.1;
 /// Greatest number of panels in a row if there is only one metric.
 const MOST_COLUMNS: usize = 3;
 
-/// The charts that show these lines: one for each workload that has any.
+/// The charts that show these lines: one for each workload with measured points.
 pub fn draw(subject: &ChartContext<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<Chart> {
     let points = subject.points;
     let varied = varying(points);

@@ -49,11 +49,11 @@ pub struct Live {
     skipped_before: u64,
 }
 
-/// A terminal that shows no `^C`, which would break the lines that are drawn.
+/// Hides `^C`, which would break the lines that are drawn. Holds the terminal's former settings, and restores them when it is dropped.
 struct QuietControls(Termios);
 
 impl QuietControls {
-    /// Hides `^C`. Returns `None` in the background, where a change would stop this process.
+    /// Hides `^C`. Returns `None` in the background, where changing the settings would stop this process.
     fn begin() -> Option<QuietControls> {
         QuietControls::is_in_foreground().then_some(())?;
         let before = tcgetattr(stdin()).ok()?;
@@ -86,13 +86,15 @@ struct LiveLine {
 
 /// Activity of a server, or progress of the runs.
 struct LineContent {
-    /// Names of its subject, if it has one, and the parts of the text after the name, the most important first.
+    /// Names of its subject, if it has one.
     names: Names,
+    /// Parts of the text after the name, the most important first.
     parts: Vec<String>,
+    /// Beginning of the activity, for its clock.
     since: Instant,
     /// Names of the run that has begun, and further text about it. They are shown once requests are sent, for example after a reset.
     run: Option<(Names, Vec<String>)>,
-    /// Progress of its run or start for a given duration; `None` if only the duration is known.
+    /// Writes the progress of its run or start, given the duration so far; `None` if only the duration is known.
     so_far: Option<SoFar>,
 }
 

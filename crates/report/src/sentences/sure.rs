@@ -120,7 +120,7 @@ pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
     )
 }
 
-/// The difference from the best that does not matter: `1 %`, or for few users `one user of each server`.
+/// The difference from the best that does not matter: `1 %`, or `one user of each server` if that is more.
 pub fn near(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {

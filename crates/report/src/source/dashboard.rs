@@ -1,5 +1,5 @@
-//! The rows of `benchmark_results.json`, which vLLM's dashboard scripts make of its performance CI: tests of a server, of latency and of
-//! throughput, with columns named for people.
+//! The rows of `benchmark_results.json`, which vLLM's dashboard scripts write from the results of its performance CI. A row is a test of a
+//! server, of latency or of throughput. The names of the columns are for people.
 
 use super::Record;
 use itertools::Itertools;
@@ -55,7 +55,7 @@ pub fn is_row(record: &Params) -> bool {
     record.contains_key(TEST)
 }
 
-/// Each row as the record of a run. Rows with equal settings are distinguished by the names of their tests.
+/// Returns each row as the record of a run. Rows with equal settings are distinguished by the names of their tests.
 pub fn read(rows: &[Params]) -> Vec<Record> {
     let mut records: Vec<Record> = rows.iter().map(record).collect();
     let uses = records.iter().map(Record::point).counts();
@@ -79,8 +79,8 @@ fn record(row: &Params) -> Record {
     }
 }
 
-/// The members of a row that are among `names`, under our names. Numbers without a fraction become whole numbers, because a column with
-/// gaps has decimals only.
+/// The members of a row that are among `names`, under our names. Numbers without a fraction become whole numbers, because in a column with
+/// gaps the scripts write all numbers as decimals.
 fn named(record: &Params, names: &[(&str, &str)]) -> Params {
     let of_row = |(theirs, ours): &(&str, &str)| {
         let value = record.get(*theirs).filter(|value| !value.is_null())?;

@@ -45,8 +45,8 @@ pub fn lower_first(text: &str) -> String {
     first.map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Parameters that decide the duration of a run and not its subject. Labels and lists of
-/// settings that differ leave them out, unless one comes first.
+/// Parameters that decide the duration of a run and not its subject. Labels, and lists of the settings that differ, leave them out unless
+/// they come first.
 pub const SIZING: [&str; 4] = ["duration", "duration_grace", "num_prompts", "num_warmups"];
 
 /// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for

@@ -6,8 +6,7 @@ use std::collections::HashSet;
 use vsweep_base::ids::ServerId;
 use vsweep_record::journal::State;
 
-/// The settings that are the same on all these servers, and that others of the experiment lack: `TP 1, KV cache fp8`; empty where there
-/// are none.
+/// The settings that all these servers share and some other server of the experiment lacks: `TP 1, KV cache fp8`; empty if there are none.
 pub fn settings(servers: &HashSet<&ServerId>, state: &State) -> String {
     let parts = |server: &ServerId| server_name(server, state).split(", ").map(str::to_owned).collect_vec();
     let mut rest = servers.iter().sorted();

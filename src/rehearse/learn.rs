@@ -60,9 +60,9 @@ pub struct Calibration {
     mean_warmup: Option<f64>,
     /// The servers that were ready at least once.
     ready: HashSet<ServerId>,
-    /// The server by the recorded starts. It stands in for ready servers that the model predicts to fail.
+    /// A server with the mean time of the recorded starts. It replaces servers that were ready although the model predicts their failure.
     recorded_server: ModelledServer,
-    /// True if runs were measured. Then that server also stands in for those that the model cannot predict.
+    /// True if runs were measured. Then that server also replaces those that the model cannot predict.
     is_measured: bool,
 }
 
@@ -131,7 +131,7 @@ impl Calibration {
         calibration
     }
 
-    /// Returns the mean measured time of a point, in seconds.
+    /// Returns the mean duration of a point's measured runs, in seconds.
     pub fn measured(&self, point: &PointId) -> Option<f64> {
         mean(self.by_point.get(point)?)
     }

@@ -1,5 +1,5 @@
-//! The resources of this machine that are divided among concurrent servers: GPUs, cores, and the number of groups. Also the part of one
-//! group, and the environment that restricts its server to it. Other files decide which group gets what.
+//! The resources of this machine that are divided among concurrent servers: GPUs, cores, and the number of groups. Also the part of the
+//! machine that one group gets, and the environment that restricts its server to that part. Other files decide which group gets what.
 
 use super::lease::Lease;
 use crate::matrix::ServerConfig;
@@ -123,8 +123,8 @@ impl Node {
         [first, second]
     }
 
-    /// Returns the CPUs for a group with these GPUs. A group without GPUs gets the CPUs of its set, or else a free share. `None` if CPUs
-    /// are not divided, or all shares are taken.
+    /// Returns the CPUs for a group with these GPUs. A group without GPUs gets the share with the index `set`, or else a free one. `None`
+    /// if CPUs are not divided, or all shares are taken.
     pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Allocation>]) -> Option<Cpus> {
         let (Division { shares, .. }, _) = self.division.as_ref()?;
         let is_free = |share: &&Cpus| {

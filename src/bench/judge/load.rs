@@ -70,14 +70,14 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
 
-/// Share of the run, and milliseconds, above both of which a standstill of the generator makes another load. Shorter standstills
-/// do not, because the scheduler of a busy machine alone causes them.
+/// Share of the run, and milliseconds, above both of which a standstill of the generator changes the load. A shorter one does not count,
+/// because the scheduler of a busy machine can cause it.
 const STOPPED: (f64, f64) = (0.2, 500.0);
 /// Share of the run, and milliseconds, above both of which a standstill affects the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
 /// Time above which a single standstill affects some request, however long the run, in milliseconds.
 const LONG_MS: f64 = 1000.0;
-/// Share of the median TTFT above which a standstill makes the times of events without a kernel's stamp too inexact.
+/// Share of the median TTFT above which a standstill makes the times of events that the kernel did not stamp too inexact.
 const OF_TTFT: f64 = 0.1;
 /// Share of its core above which the generator is saturated.
 const BUSY: f64 = 0.9;

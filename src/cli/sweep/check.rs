@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Prints the problems of a plan that are not shown yet, or its verdict and size. `misfits` are servers that cannot start here.
+/// Prints a plan's problems, except those that are in `shown`, or else its verdict and size. `misfits` are servers that cannot start here.
 fn print_verdict(
     path: &Path,
     read: Result<CheckedPlan, Objections>,

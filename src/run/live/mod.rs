@@ -1,4 +1,4 @@
-//! The stage of a real run: one server, or one program that needs none, started, measured and stopped as an agenda demands. Decides
+//! The stage of a real run: one server, or one program that needs none, started, measured and stopped as an agenda demands. It decides
 //! nothing.
 
 mod attached;
@@ -49,7 +49,7 @@ pub struct Live<'p, 'w> {
     /// The permit to start, from the wait for it to the end of the start.
     permit: Option<Permit<'p>>,
     running: Option<Running>,
-    /// The program of a run, if it is not vsweep itself that measures.
+    /// The benchmark program of the run, unless vsweep itself measures.
     program: Option<Program>,
     /// Lets other vsweeps on the machine know of the server.
     presence: Option<Presence>,
@@ -76,7 +76,7 @@ struct Running {
     hardware: Option<Hardware>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
-    /// Processes on these GPUs before it was started, by the driver's ids.
+    /// Ids of the processes that were on these GPUs before it was started, as the driver reports them.
     before: BTreeSet<u32>,
     /// Durations of its start and of the phases of the start.
     startup: Params,
@@ -155,7 +155,7 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
-    /// Drops what belongs to a server that is gone, and hides secrets in its log.
+    /// Drops what belongs to a server that is gone. Hides secrets in its log and in the output of the last benchmark.
     fn let_go(&mut self) {
         self.running = None;
         self.program = None;
@@ -178,7 +178,7 @@ impl<'p, 'w> Live<'p, 'w> {
         self.scratch.take().map_or(Ok(()), hide)
     }
 
-    /// Returns the activity of a start of the server, for the activity lock.
+    /// Returns the kind of activity that a start of this server is for the activity lock.
     fn starting(&self) -> Activity {
         let exec = &self.plan.exec;
         match exec.starts_apart(&self.config.argv, self.allocation.gpus.len() as u32) {

@@ -102,7 +102,7 @@ fn write_group(
     table::write_finders(plan, "exploration", &group.explorations, out)
 }
 
-/// Returns the numbers of runs, and of searches and explorations, that are left of a group.
+/// Returns the number of runs that are left of a group, and the number of searches and explorations.
 fn left_of(group: &Group, schedule: Schedule<'_>, state: &State) -> (u64, u64) {
     let runs = group.grid.as_ref().map_or(0, |grid| grid.count(schedule, state));
     (runs, (group.searches.len() + group.explorations.len()) as u64)

@@ -17,11 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The name that vLLM gives its engine process.
 const NAME: &str = "VLLM::EngineCore";
 /// Time for which an orphan lives on after SIGTERM.
-const DEAF: Duration = Duration::from_secs(3);
+const TERM_DELAY: Duration = Duration::from_secs(3);
 /// Longest life of an orphan or a stray: long enough to be in the way, short enough not to accumulate after failed tests.
 const ORPHAN_LIFE: Duration = Duration::from_secs(180);
 /// Time that the parent waits for an orderly end before it kills the engine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Role of a simulated process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl EngineProcess {
         if let Some(mut orders) = self.orders.take() {
             let _ = orders.write_all(b"s").await;
         }
-        if pid != 0 && tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
+        if pid != 0 && tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
             log::line(
                 Source::Api,
                 "WARNING",
@@ -155,7 +155,7 @@ pub fn live(role: Role) -> std::io::Result<()> {
 async fn orphaned(terminate: &mut tokio::signal::unix::Signal) {
     let terminated = async {
         terminate.recv().await;
-        tokio::time::sleep(DEAF).await;
+        tokio::time::sleep(TERM_DELAY).await;
     };
     let _ = tokio::time::timeout(ORPHAN_LIFE, terminated).await;
 }

@@ -1,5 +1,5 @@
-//! The running engines: commands go in, tokens come out to the requester. Each replica (`data_parallel_size`) is a separate engine on a
-//! thread of its own (`lane`). A request goes to the engine that it names, or else to the engine with the fewest unfinished sequences,
+//! The running engines: they take commands, and send tokens to the requesters. Each replica (`data_parallel_size`) is a separate engine on
+//! a thread of its own (`lane`). A request goes to the engine that it names, or else to the engine with the fewest unfinished sequences,
 //! similar to vLLM's balancer. This module does not know HTTP.
 
 mod lane;
@@ -50,7 +50,7 @@ pub struct Submission {
     pub events: UnboundedSender<EngineEvent>,
 }
 
-/// Effect on the process of a fault that occurs under load.
+/// Effect on the process of a fault that occurs after some requests or some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimedFault {
     /// Die at once.
@@ -194,7 +194,7 @@ pub(super) struct SequenceTimes {
 /// The open truth file.
 pub struct Truth(Mutex<File>);
 
-/// Milliseconds of CLOCK_MONOTONIC.
+/// Returns the time by CLOCK_MONOTONIC, in milliseconds.
 pub(super) fn monotonic_ms() -> f64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the clock exists on Linux");
     now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6

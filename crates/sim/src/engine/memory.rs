@@ -47,7 +47,8 @@ pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     Ok(blocks)
 }
 
-/// torch's message if the `needed` bytes of something and the rest do not fit into `total` bytes.
+/// Returns PyTorch's message for a GPU of `total` bytes in which `needed` bytes do not fit. `what_needs` begins the remark at its end, such
+/// as "the weights need".
 pub fn out_of_memory(what_needs: &str, needed: f64, total: f64) -> String {
     let free = 98.94 / 1024.0;
     let allocated = total / GIB - free - 0.6;
@@ -62,7 +63,7 @@ pub fn out_of_memory(what_needs: &str, needed: f64, total: f64) -> String {
     )
 }
 
-/// vLLM's check and its two messages (`vllm/v1/core/kv_cache_utils.py`, 0.32).
+/// Checks the KV cache as vLLM does, with its two messages (`vllm/v1/core/kv_cache_utils.py`, 0.32).
 fn check_kv_cache(available: f64, per_token: f64, tokens: usize, max_model_len: usize) -> Result<(), Misfit> {
     let more = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.";
     if available <= 0.0 {

@@ -108,7 +108,7 @@ pub struct Engine {
     waiting: VecDeque<Key>,
     /// In the order of admission. Without priorities, the last one is preempted first.
     running: Vec<Key>,
-    /// Requests whose counters are not up to date after a leap, and the end of its last step, in seconds.
+    /// Requests whose counters are not up to date after a leap, and the end of the leap's last step, in seconds.
     decoders: Option<(Decoders, f64)>,
     /// True between the beginning and the end of a single step.
     stepping: bool,
@@ -154,7 +154,7 @@ impl Engine {
         key
     }
 
-    /// Puts a new or preempted request into the queue, which is in the order of the ranks.
+    /// Puts a new or preempted request into the queue, which is sorted by rank.
     fn enqueue(&mut self, key: Key) {
         let rank = self.rank(key);
         let position = self.waiting.partition_point(|other| self.rank(*other) < rank);

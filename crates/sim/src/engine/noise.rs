@@ -1,5 +1,5 @@
-//! Seeded randomness of the engine model. A seed gives the same steps on every machine and in every version; generators of other libraries
-//! do not promise that.
+//! Seeded randomness of the engine model. A seed gives the same random numbers in every version; generators of other libraries do not
+//! promise that.
 
 use vsweep_metrics::rng::{mix, uniform};
 

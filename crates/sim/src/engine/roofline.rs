@@ -1,7 +1,7 @@
-//! The duration of a step, by a roofline model. Dense layers and attention each take the longer of their arithmetic and their memory
-//! traffic. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch through the
-//! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time,
-//! and without a graph of the whole step the host may take longer to launch the kernels than the GPU takes to run them.
+//! The duration of a step, by a roofline model. Dense layers and attention each take as long as their arithmetic or their memory traffic,
+//! whichever is longer. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch
+//! through the stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host
+//! some time, and without a graph of the whole step the host may take longer to launch the kernels than the GPU takes to run them.
 //! `cost::Constants` has the efficiencies.
 //!
 //! Everything that is the same for all steps is computed once, because a day in virtual time has tens of millions of steps.
@@ -10,6 +10,7 @@ use super::cost::{CostModel, Work};
 
 /// Time to launch one pass of a draft model, in seconds.
 const DRAFT_OVERHEAD: f64 = 0.12e-3;
+
 /// The step times of one cost model, as precomputed coefficients. Times are in seconds, before they are divided by `speed`.
 #[derive(Debug, Clone)]
 pub(super) struct Roofline {
@@ -158,9 +159,9 @@ impl Roofline {
         weights + kv
     }
 
-    /// Returns three times of the work: of the arithmetic alone, of reading these bytes of weights and of keys and values alone, and of the
-    /// host alone, including the launch of kernels one by one. The first two are in seconds of the GPUs of one rank, all stages together;
-    /// the third is in seconds of one host.
+    /// Returns three durations of the work: of the arithmetic alone, of reading these bytes of weights and of keys and values alone, and of
+    /// the host alone, including the launch of kernels one by one. The first two are in seconds of the GPUs of one rank, all stages
+    /// together; the third is in seconds of one host.
     pub fn separate_times(&self, work: &Work, steps: f64, (weights, kv): (f64, f64)) -> [f64; 3] {
         let arithmetic = self.dense * self.dense_flops(work) + self.attention * self.pair * work.pairs;
         let memory = self.weight * weights + self.kv * kv;

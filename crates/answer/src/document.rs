@@ -82,7 +82,7 @@ pub struct QuestionAnswer {
     /// Figures of the winner and its ties without neighbours, as multiples of those measured next to other servers of the sweep.
     #[serde(default)]
     pub alone: Vec<Alone>,
-    /// Warnings before the winner is deployed.
+    /// Warnings to read before deploying the winner.
     pub warnings: Vec<Warning>,
     /// The starts that would make the answer surer; `None` if it is sure, or more starts would not help.
     pub advice: Option<Advice>,
@@ -184,7 +184,8 @@ pub struct Entrant {
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of this one. `None` for the winner, a better estimate, the highest load allowed, and if undecided.
+    /// The winner's figure as a multiple of this one. `None` for the winner, for an entrant with a better estimate or at the highest load
+    /// allowed, and for an undecided search.
     pub winner_over: Option<Estimate>,
     /// True if it has the default settings of the server's own program.
     pub is_default: bool,
@@ -230,7 +231,7 @@ pub struct Alone {
     pub verdict: Verdict,
 }
 
-/// A warning before the winner is deployed.
+/// A warning to read before deploying the winner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Warning {
@@ -393,7 +394,7 @@ pub struct PointEstimates {
     pub runs: usize,
     /// Number of disturbed runs.
     pub disturbed: usize,
-    /// Number of launches on which they were measured.
+    /// Number of launches on which the runs were measured.
     pub starts: usize,
     /// Each metric's estimate, in the order of [`Answer::noise`].
     pub figures: Vec<Option<Estimate>>,

@@ -37,7 +37,7 @@ pub struct Figures<'e> {
     pub metric: &'e Metric,
     /// The posterior.
     pub posterior: Posterior,
-    /// The estimate of each point.
+    /// The estimate of each point; `None` if the point has no figure.
     pub estimates: Vec<Option<Estimate>>,
     /// The experiment, in canonical order.
     pub experiment: &'e Experiment,
@@ -125,8 +125,8 @@ impl<'e> Figures<'e> {
     }
 
     /// Shrinks the draws of a workload's points towards the means of the other configs at the same load, and converts them to the metric's
-    /// unit. Only probabilities use the result. `times` is the factor of a point's replicas. Positive figures are multiplied first, so that
-    /// servers of different sizes are as near to each other as on the user's GPUs.
+    /// unit. Only probabilities use the result. `times` is the factor of a point's replicas. On a logarithmic scale it is applied before
+    /// the shrinking, so that servers of different sizes are as near to each other as on the user's GPUs; on other scales after it.
     pub fn shrink(&self, workload: &str, drawn: &mut Draws, times: impl Fn(usize) -> f64) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {

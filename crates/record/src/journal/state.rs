@@ -209,7 +209,7 @@ impl State {
         slots.find_map(|((_, slot), _)| self.search(search, *slot))
     }
 
-    /// Returns true if a search for a workload asked for a run on this server at this load, all three as an answer writes them.
+    /// Returns true if a search for a workload asked for a run on this server at this load, all three named as in an answer.
     pub fn is_probe_of(&self, run: &RunRecord, workload: &str, server: &str, load: &str) -> bool {
         let search = run.search.as_ref().and_then(|search| self.latest_search(search));
         run.is_probe_of(server, load) && search.is_some_and(|search| search.started.workload() == workload)

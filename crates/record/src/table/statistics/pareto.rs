@@ -8,9 +8,9 @@ const EPSILON: f64 = 1e-9;
 
 /// Returns the points that no other point beats, as indices ordered from the best x to the worst.
 ///
-/// A point is beaten by one that is as good in both figures and better in at least one (relative tolerance 10⁻⁹), so of
-/// two points with an equal y only the better x stays; exact duplicates stay together. A point with a figure that is not
-/// finite is never on the frontier and beats nobody.
+/// A point is beaten by one that is as good in both figures and better in at least one (relative tolerance 10⁻⁹). So of two points with an
+/// equal y only the one with the better x stays; exact duplicates stay together. A point with a figure that is not finite is never on the
+/// frontier, and beats no other.
 pub fn frontier(points: &[(f64, f64)], better: (Better, Better)) -> Vec<usize> {
     let toward = |value: f64, better| match better {
         Better::Higher => value,

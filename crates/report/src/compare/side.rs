@@ -25,7 +25,7 @@ pub struct Side {
     pub name: String,
     /// Its runs.
     pub table: Table,
-    /// Machine of each run, if known; empty if none is.
+    /// Machine of each run, if known; empty if no machine is known.
     pub machines: Vec<Option<Machine>>,
     /// Noise of the machine that was known when the sweep began; empty for results of other programs.
     pub noise: Vec<MetricNoise>,
@@ -274,7 +274,7 @@ fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, B
     let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
         side.get(name).map_or(String::new(), |values| values.iter().join(", "))
     };
-    // If a side lacks only some values of a setting, it lacks the points that have them, which are named apart.
+    // If a side lacks only some values of a setting, it lacks the points with these values. Those points are named separately.
     let is_part = |name: &String| {
         let sides = base.get(name).zip(new.get(name));
         name.starts_with("bench.") && sides.is_some_and(|(base, new)| base.is_subset(new) || new.is_subset(base))

@@ -46,7 +46,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     let mut kept: Vec<&Column> = Vec::new();
     for column in params {
         let is_sizing = SIZING.contains(&bare_name(column).as_str());
-        // With few measured servers, settings that the plan varies apart look as if they changed together.
+        // With few measured servers, settings that the plan varies independently look as if they changed together.
         let are_of_server = |earlier: &Column| [earlier, column].iter().all(|one| is_free_setting(one));
         let mut earlier = kept.iter();
         let follows = earlier.any(|earlier| !are_of_server(earlier) && points.is_one_to_one(earlier, column));
@@ -94,8 +94,7 @@ pub fn within<'t>(varied: &[&'t Column], workload: &Workload<'_>) -> impl Iterat
     varied.iter().copied().filter(move |column| !is_shared(column))
 }
 
-/// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before
-/// serve.
+/// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before serve.
 pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Column> {
     let counted = varying.iter().map(|column| (*column, count_numbers(points, column)));
     let numeric: Vec<(&Column, usize)> = counted.filter(|(_, numbers)| *numbers > 1).collect();
@@ -121,7 +120,7 @@ pub fn curves_along<'t>(
 ) -> Vec<&'t Column> {
     let params = varying(points);
     let is_setting = !matches!(x.section, Section::Metric | Section::Derived);
-    // Figures are traced along the load.
+    // If `x` is a figure, the points of a curve are connected along the load.
     let traced = if is_setting { Some(x) } else { swept(points, &params) };
     let named: Vec<&Column> = asked.iter().chain(facets).copied().collect();
     let follows = |column: &Column| {

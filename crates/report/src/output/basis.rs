@@ -1,5 +1,5 @@
-//! The last line of a report, which identifies the record that the report was made from, and so shows if the report is current. File times
-//! do not show it: the report that was written last may come from journals that were read first.
+//! The last line of a report. It identifies the record that the report was made from, and so shows if the report is current. File times
+//! would not show it: the report that was written last may be made from journals that were read earlier.
 
 use super::files::written;
 use std::path::{Path, PathBuf};

@@ -63,7 +63,7 @@ struct Winner {
     one_of: Option<u32>,
 }
 
-/// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
+/// Returns the files; none for a server whose command does not show its flags, or that vsweep only attached to.
 pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let winners = winners(inputs);
@@ -104,7 +104,7 @@ fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
     document.questions.iter().filter_map(winner).collect()
 }
 
-/// Comment above the settings: the reason for them, how to start them, the measurements and the machine.
+/// Comment above the settings: the reason for them, the command line that uses them, the measurements and the machine.
 fn comments(
     inputs: &Inputs<'_>,
     runs: &[&RunRecord],

@@ -1,4 +1,4 @@
-//! The files of a report: tables of few columns as CSV, and folders that hold files of one kind and nothing else of the report.
+//! The files of a report: tables of few columns as CSV, and folders with files of one kind.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -25,8 +25,8 @@ pub(crate) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>
     Some(writer.into_inner().expect("writing to memory cannot fail"))
 }
 
-/// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. Files
-/// written by reports are listed, so that a user's own files in the folder stay.
+/// Writes these files into a folder of the directory, and removes the other files that earlier reports wrote there. Files that reports
+/// wrote are in a list, so a user's own files in the folder stay.
 pub(crate) fn write_folder(
     directory: &Directory,
     folder: &Path,
@@ -39,7 +39,7 @@ pub(crate) fn write_folder(
     if !files.is_empty() {
         directory.create_folder(folder)?;
     }
-    // The list is written before the files, so that the next report knows the files of a killed one.
+    // The list is written before the files, so that the next report knows the files of one that was killed.
     write_list(directory, &before, &list)?;
     for (path, (_, content)) in paths.iter().zip(&files) {
         write_atomic(path, content)?;

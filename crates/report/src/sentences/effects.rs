@@ -54,9 +54,9 @@ pub fn findings(answered: &QuestionAnswer) -> Vec<Finding> {
 /// Most settings with a difference in a brief answer.
 const MOST: usize = 3;
 
-/// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, only the first part is kept, and of
-/// it the first metric and those that became worse.
+/// The largest effect of each setting in one line, ordered by the change of the first metric, largest first: `TP 2 instead of 1: output
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, only the first part is kept, with its first metric and the
+/// metrics that became worse.
 pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> Option<String> {
     let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
@@ -111,8 +111,8 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
     (!text.is_empty()).then_some(text)
 }
 
-/// The name of a setting without any effect; of one that has an effect, or may have one, the winner's value against those that are alike in
-/// every figure: `seqs 32 instead of 64, 128`. `None` if there are none.
+/// Names a setting in the list of those that make no difference. If no value of it makes a difference, that is its name. Otherwise it is
+/// the winner's value and the values that are alike in every figure: `seqs 32 instead of 64, 128`; `None` if there are none.
 fn alike(answered: &QuestionAnswer, setting: &str) -> Option<String> {
     let own = answered.effects.iter().filter(|effect| effect.setting == setting);
     let own = own.collect_vec();

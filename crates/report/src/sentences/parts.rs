@@ -56,7 +56,8 @@ pub fn defaults(name: &str) -> String {
     }
 }
 
-/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`. No smaller number is rounded up to 95 %, from which an answer is sure.
+/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`. A number below 95 % is never rounded up to 95 %, because an answer counts as
+/// sure from there on.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
         percent if percent > 99.0 => "over 99 %".to_owned(),

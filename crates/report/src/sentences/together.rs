@@ -1,4 +1,4 @@
-//! The answer for all workloads together, in a line of its own and beside the other questions.
+//! Sentences about the servers that are best for all workloads together.
 
 use super::{COUNTS_AS_BEST, parts, percent};
 use crate::texts::words::{lower_first, show_ratio};

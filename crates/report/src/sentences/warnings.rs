@@ -1,4 +1,4 @@
-//! Warnings before the recommended server is deployed, a sentence each.
+//! Warnings to read before deploying the recommended server, a sentence each.
 
 use super::parts::{change, name, percent, target};
 use itertools::Itertools;

@@ -1,5 +1,4 @@
-//! Words and command lines as a POSIX shell reads them back: for scripts, for command lines to copy, and for commands to give
-//! again.
+//! Words and command lines as a POSIX shell reads them back: for scripts, and for command lines to copy or to give again.
 
 use crate::printable::has_effect;
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
-/// Returns a duration of this many seconds; the nearest one if there is none.
+/// Returns a duration of this many seconds; 0 or `Duration::MAX` if there is none.
 pub fn duration_of(seconds: f64) -> Duration {
     let nearest = if seconds > 0.0 { Duration::MAX } else { Duration::ZERO };
     Duration::try_from_secs_f64(seconds).unwrap_or(nearest)

@@ -13,7 +13,7 @@ impl Generator {
     ///
     /// The error of a connection; `TimedOut` after `timeout`, or if the generator is asked to stop.
     pub fn connect(&mut self, count: usize, timeout: Duration) -> io::Result<()> {
-        // Also if enough connections are idle, because the caller that stopped the generator waits for its end.
+        // Checked even if enough connections are idle, because the caller that stopped the generator waits for its end.
         if self.stop.is_asked() {
             self.discard_all();
             return Err(io::ErrorKind::TimedOut.into());
@@ -59,6 +59,7 @@ impl Generator {
         Ok(())
     }
 
+    /// Begins to open a connection, and returns its place.
     pub(super) fn open(&mut self) -> io::Result<usize> {
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.connections.push(None);
@@ -94,6 +95,7 @@ impl Generator {
         (0..self.connections.len()).for_each(|place| self.discard(place));
     }
 
+    /// Closes connections that were idle for longer than [`TRUSTED_IDLE`], because the server may have closed them.
     pub(super) fn drop_stale(&mut self) {
         for place in self.idle.clone() {
             if self.connections[place]

@@ -1,6 +1,6 @@
 //! Sends bytes to the server and receives them, over plain TCP or TLS. No call blocks.
 //!
-//! Under TLS arrivals have no stamps, because decrypted data need not have arrived at one time.
+//! Under TLS the kernel's times of arrival are not used, because decrypted data need not have arrived at one time.
 
 use super::stamps::{Stamp, ask_for_stamps, receive};
 use mio::event::Source;
@@ -59,7 +59,7 @@ pub(crate) enum ReadOutcome {
         count: usize,
         /// Arrival of the last of the bytes, if the kernel stamped it.
         stamp: Option<Stamp>,
-        /// True if no more data is available for now. If false, there may be more, of which the event loop is not notified again.
+        /// True if no more data is available for now. If false, there may be more, about which the event loop is not notified again.
         is_last: bool,
     },
     Nothing,
@@ -85,7 +85,7 @@ impl Transport {
         self.tcp.deregister(registry)
     }
 
-    /// Goes on with connecting and the TLS handshake. Returns true once both are done.
+    /// Continues connecting and the TLS handshake. Returns true once both are done.
     pub fn confirm(&mut self) -> io::Result<bool> {
         if let Some(error) = self.tcp.take_error()? {
             return Err(error);

@@ -1,5 +1,5 @@
 //! A template for the text of a load's identity, with gaps for the parameters that vary. The template saves time, because most of the text
-//! is the same in a million loads. Plans whose loads differ in more than single parameters have no template.
+//! is the same in a million loads. Some plans have no template, such as those with combinations or with several datasets.
 
 use super::identity::{LoadContent, SharedLoad, members};
 use super::space::{Space, TableParam};
@@ -37,7 +37,8 @@ impl LoadTemplate {
         let is_plain = |param: &TableParam| match &param.axis {
             Axis::Fixed(_) => true,
             Axis::Values(_) => !shared.decides_dataset(&param.name),
-            // The value of a parameter that follows a derived parameter depends on the order of the plan, so the plan has no template.
+            // If a parameter is derived from another derived one, its value depends on their order in the plan. Such a plan has no
+            // template.
             Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&param.name),
         };
         let names: Vec<String> = space

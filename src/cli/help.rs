@@ -4,7 +4,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use itertools::Itertools;
 
-/// The groups of commands, each with its path and an example. A command that is in no group is hidden.
+/// The groups, with the path and an example of each command. A command that is in no group is hidden.
 const GROUPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Sweep",

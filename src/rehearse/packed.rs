@@ -1,4 +1,4 @@
-//! Predicts the course of servers that run at the same time, by the policy of the real run and the predicted durations.
+//! Predicts when servers that share the machine begin and end, by the policy of the real run and the predicted durations.
 
 use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;

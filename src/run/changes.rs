@@ -172,7 +172,7 @@ fn loads_of(matrix: &Matrix) -> Vec<LoadName> {
     (0..matrix.loads()).map(named).collect()
 }
 
-/// Returns the server of a search or an exploration, and the name of its load.
+/// Returns the id of a search or an exploration, its server, and the name of its load.
 fn named<S>(finder: LoadFinder<S>) -> (SearchId, (ServerId, LoadName)) {
     let LoadFinder {
         id,

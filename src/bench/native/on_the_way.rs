@@ -37,7 +37,7 @@ impl Drawer {
 }
 
 impl Sources<'_> {
-    /// Draws for as long as requests are taken, or until there are as many as are due within the run. Once the first requests are written,
+    /// Draws until no more requests are taken, or until there are as many as are due within the run. Once the first requests are written,
     /// sends everything else that the run needs, such as its warm-up requests, through `give`.
     fn draw_on(&self, feed: &Feed, give: &Sender<Result<Prompts, String>>) -> Result<(), String> {
         let settings = &self.drawer.settings;

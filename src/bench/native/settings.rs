@@ -233,8 +233,8 @@ impl NativeSettings {
         }
     }
 
-    /// Most prompts that a run sends: the lower one of the number that is asked for and the number that is due within its duration. `None`
-    /// if the run is ended only by time, or by the end of a trace; 0 for every row of a file.
+    /// Most prompts that a run sends: the lower of the number that is asked for and the number that is due within its duration. `None` if
+    /// the run is ended only by time, or by the end of a trace; 0 for every row of a file.
     pub fn count(&self) -> Option<usize> {
         let given = self.prompts.given.filter(|given| *given > 0);
         let Some(sending) = self.arrival.sending() else {
@@ -247,7 +247,7 @@ impl NativeSettings {
         given.into_iter().chain(by_rate).min()
     }
 
-    /// Like `count`, once the requests are drawn: every row of a file is as many as were `drawn`.
+    /// Like `count`, once the requests are drawn. Returns `drawn` if every row of a file is asked for.
     pub fn count_of(&self, drawn: usize) -> Option<usize> {
         match self.prompts.given {
             Some(0) => Some(drawn),
@@ -260,7 +260,7 @@ impl NativeSettings {
         Some(self.count()?.div_ceil(self.dataset.prompts_a_request()))
     }
 
-    /// Like `requests`, once the requests are drawn: every row of a file is as many as were `drawn`.
+    /// Like `requests`, once the requests are drawn. Returns `drawn` if every row of a file is asked for.
     pub fn requests_of(&self, drawn: usize) -> Option<usize> {
         match self.prompts.given {
             Some(0) => Some(drawn),
@@ -302,7 +302,8 @@ impl NativeSettings {
         matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses)
     }
 
-    /// Additional keys of the body for requests of a class, because the answers of only some classes may have to continue.
+    /// Additional keys of the body for requests of a class: `ignore_eos`, if its answers must continue after the end of sequence, but not
+    /// those of every class.
     pub fn keys_of_class(&self, class: u8) -> Option<Params> {
         let class = self.mix.as_ref()?.classes.get(usize::from(class))?;
         let is_given = self.api.ignore_eos.is_some() || self.api.extra_body.contains_key("ignore_eos");

@@ -24,7 +24,7 @@ const CONTROL_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONTROL_AT_ONCE: usize = 64;
 /// Time limit for a request outside the load that a server answers at once.
 pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
-/// Time between tries of a server that is not up yet.
+/// Time between two requests to a server that is not up yet.
 const READY_PAUSE: Duration = Duration::from_secs(1);
 /// Time limit for starting or stopping a profiler, which then writes traces.
 pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
@@ -71,7 +71,7 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// Pauses before the next try of a server that gave this error.
+/// Pauses before the next request to a server that gave this error.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ impl Endpoint {
 
     /// Returns the body of the answer to a JSON question, to which the model's name is added.
     pub fn question(&self, path: &str, question: Value) -> Result<String, NoAnswer> {
-        let question = self.about_model(question);
+        let question = self.with_model(question);
         self.ask("POST", path, question, SHORT)
     }
 
@@ -161,11 +161,11 @@ impl Endpoint {
         path: &str,
         questions: impl Iterator<Item = Value>,
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
-        let questions: Vec<String> = questions.map(|question| self.about_model(question)).collect();
+        let questions: Vec<String> = questions.map(|question| self.with_model(question)).collect();
         self.ask_all("POST", path, &questions, SHORT)
     }
 
-    fn about_model(&self, mut question: Value) -> String {
+    fn with_model(&self, mut question: Value) -> String {
         question["model"] = self.options.body.model.as_str().into();
         question.to_string()
     }

@@ -141,7 +141,7 @@ fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The message for a usage without the command line after `--`.
+/// The message for a call without the command line after `--`.
 fn without_command(tree: Option<&Path>) -> String {
     let Some(tree) = tree else {
         return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();

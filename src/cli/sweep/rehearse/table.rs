@@ -9,7 +9,8 @@ use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
 
-/// Formats a rehearsal such that it fits into the terminal. Several workloads are named above the rows, because every server runs them all.
+/// Formats a rehearsal so that it fits the terminal, if possible. Several workloads are named above the rows, because every server runs
+/// them all.
 pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
         return format!(

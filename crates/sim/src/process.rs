@@ -73,7 +73,7 @@ pub fn serve(args: &[String]) -> u8 {
         Ok(runtime) => runtime,
         Err(error) => return fail("vllm/entrypoints/cli/main.py", &format!("OSError: {error}")),
     };
-    let code = runtime.block_on(live(settings)).unwrap_or_else(|code| code);
+    let code = runtime.block_on(run_server(settings)).unwrap_or_else(|code| code);
     // Open connections must not delay the end.
     runtime.shutdown_background();
     code
@@ -104,20 +104,20 @@ fn os_error(error: std::io::Error) -> u8 {
 }
 
 /// Runs the server and returns its exit code; as `Err`, if its start failed or was stopped.
-async fn live(settings: ServerSettings) -> Result<u8, u8> {
+async fn run_server(settings: ServerSettings) -> Result<u8, u8> {
     let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
     let socket = match settings.is_headless {
         true => None,
         false => Some(start::bind(&settings)?),
     };
     let mut engine = EngineProcess::spawn(Role::Engine).map_err(os_error)?;
-    let code = live_with(&mut engine, settings, socket, stops).await;
+    let code = run_with_engine(&mut engine, settings, socket, stops).await;
     engine.stop().await;
     code
 }
 
 /// Starts and runs the server next to its engine process.
-async fn live_with(
+async fn run_with_engine(
     engine: &mut EngineProcess,
     mut settings: ServerSettings,
     socket: Option<TcpSocket>,
@@ -240,7 +240,7 @@ async fn run(
     log::uvicorn("Application startup complete.");
     let mut watched = true;
     let (close, closed) = watch::channel(false);
-    let server = tokio::spawn(http(app.clone(), listener, closed));
+    let server = tokio::spawn(serve_http(app.clone(), listener, closed));
     let code = loop {
         tokio::select! {
             () = stops.recv() => {
@@ -284,7 +284,7 @@ async fn run(
     code
 }
 
-async fn http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<bool>) {
+async fn serve_http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<bool>) {
     use axum::serve::ListenerExt;
     let listener = listener.tap_io(|stream| {
         // With Nagle's algorithm, a token would wait for the acknowledgement of the previous one.

@@ -1,11 +1,10 @@
 //! The engine model: from the arrival of requests to their tokens, as a pure state machine whose clock is an argument. The HTTP server
 //! drives it in real time; rehearsals and tests drive it as fast as it can compute.
 //!
-//! A step is planned at one instant ([`Engine::begin_step`]) and yields its tokens at a later one
-//! ([`Engine::end_step`]). Scheduling follows vLLM's v1 scheduler: running requests first, then waiting ones in order of
-//! arrival (or priority), all within a token budget; prefill is chunked and mixed with decoding; when blocks run out, the
-//! request that was admitted last (or the least urgent one) is preempted and recomputed. The engine does not know text, HTTP, processes or
-//! files.
+//! A step is planned at one instant ([`Engine::begin_step`]) and yields its tokens at a later one ([`Engine::end_step`]). Scheduling
+//! follows vLLM's v1 scheduler. Running requests come first, then waiting ones in order of arrival (or priority), all within a token
+//! budget. Prefill is chunked and mixed with decoding. When blocks run out, the request that was admitted last (or the least urgent one) is
+//! preempted and recomputed. The engine does not know text, HTTP, processes or files.
 
 pub mod cost;
 pub mod gpu;

@@ -67,7 +67,7 @@ pub struct QuestionAnswer {
     pub winner: Option<Winner>,
     /// The point that comes nearest to the targets, if none meets them.
     pub nearest: Option<Nearest>,
-    /// Ids of other configs that may be the best. With 95 %, the winner or one of these is within the margin of the best.
+    /// Ids of other configs that may be the best. With a probability of 95 %, the winner or one of these is within the margin of the best.
     pub ties: Vec<String>,
     /// Ids of configs with at least an even chance of being at most the margin worse than the winner.
     pub as_good: Vec<String>,

@@ -112,7 +112,7 @@ impl<'e> Figures<'e> {
         self.posterior.draw(self.experiment.seed, all, kept.min(all), points)
     }
 
-    /// Returns the draws of a point, in the metric's unit, as ratios need them; empty if the point was not measured or not drawn.
+    /// Returns the draws of a point, in the metric's unit; empty if the point was not measured or not drawn.
     pub fn values_of(&self, drawn: &Draws, point: usize) -> Vec<f64> {
         drawn[point].iter().map(|draw| self.metric.scale.value(*draw)).collect()
     }

@@ -79,8 +79,8 @@ fn seconds_of_a_start(experiment: &Experiment, placed: &EntrantFacts) -> Option<
     }
 }
 
-/// Returns the standard deviation of one further start of an entrant, relative to its figure. A further search locates the limit as well
-/// as those so far did.
+/// Returns the standard deviation of one further start of an entrant, relative to its figure. A further search is assumed to locate the
+/// limit as exactly as the searches so far.
 fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed: &EntrantFacts) -> f64 {
     /// Typical noise of a start, for unknown figures; a search is not more exact.
     const TYPICAL: f64 = 0.02;
@@ -110,8 +110,8 @@ fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed
     .max(1e-4)
 }
 
-/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement of the first
-/// entrants with these relative noises. The others keep their draws.
+/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement of `placed` with
+/// these relative noises. The entrants in `others` keep their draws.
 fn expected((placed, others): (&[&EntrantFacts], &[&EntrantFacts]), margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].value_draws.len();

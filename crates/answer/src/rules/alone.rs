@@ -1,4 +1,4 @@
-//! Compares the figures of the winner and its ties on a start without neighbours with those next to other servers.
+//! Compares figures of the winner and its ties: on a start without neighbours, and next to other servers.
 
 use super::super::asked::{Goal, Question};
 use super::super::compare::{ComparisonInput, compare};

@@ -58,7 +58,7 @@ pub trait Names {
 }
 
 impl Evidence<'_> {
-    /// Returns the experiment with its questions. A comparison and a search have no questions about single points.
+    /// Returns the experiment with its questions. A comparison has no questions, and a search has none about single points.
     pub fn experiment(&self) -> Experiment {
         let workloads = self.points.workloads();
         let metrics = metrics::metrics(self, &workloads);

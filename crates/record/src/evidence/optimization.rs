@@ -20,7 +20,7 @@ pub struct OptimizationProgress<'a> {
     record: &'a Optimization,
     optimized: Optimized,
     begun: Vec<BegunStart>,
-    /// The positions of servers with a start that has only some of its results, and that the optimisation did not ask for.
+    /// The positions of servers with an interrupted start: it has only some of its results, and the optimisation did not ask for it.
     interrupted: Vec<usize>,
     /// The direction in which the figure gets better.
     better: Better,

@@ -69,7 +69,7 @@ fn picture(
     let is_drawn = |y: &&String| metric_set.knows(y) && measured.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
     let is_setting = lines.x.section.is_parameter();
-    let sketch = CurveChart {
+    let chart = CurveChart {
         points,
         along: XAxis::of(lines.x, is_setting, measured.iter().map(|point| point.row), None),
         traced: match is_setting {
@@ -79,19 +79,19 @@ fn picture(
     };
     let mut curve_by = columns(lines, workload, measured, ranked);
     if !lines.is_curve_by_chosen {
-        sketch.merge_alike(&mut curve_by, measured, &ys);
+        chart.merge_alike(&mut curve_by, measured, &ys);
     }
     let arranged = arrange(measured, curve_by);
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
-        .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
+        .flat_map(|(title, curves)| ys.iter().map(|y| chart.panel(title, curves, y)))
         .collect();
     share_scale(&mut panels);
     if arranged.panels.len() > 1 {
         (0..ys.len()).for_each(|metric| share_extent(&mut panels, metric, ys.len()));
     }
     let title = of_workload(&lines.title, &name_workload(points, workload));
-    let note = note(subject, &arranged, &ys, &sketch, &panels, varied);
+    let note = note(subject, &arranged, &ys, &chart, &panels, varied);
     Chart {
         columns: match ys.len() {
             0 | 1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
@@ -120,7 +120,7 @@ fn note(
     subject: &ChartContext<'_>,
     arranged: &PanelLayout<'_>,
     ys: &[&String],
-    sketch: &CurveChart<'_>,
+    chart: &CurveChart<'_>,
     panels: &[Panel],
     varied: &[&Column],
 ) -> String {
@@ -131,8 +131,8 @@ fn note(
             .distinct_by
             .iter()
             .copied()
-            .chain([sketch.along.column])
-            .chain(sketch.traced);
+            .chain([chart.along.column])
+            .chain(chart.traced);
         let others = varied
             .iter()
             .filter(|column| !named.clone().any(|other| other.name == column.name));

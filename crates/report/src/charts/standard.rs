@@ -92,7 +92,8 @@ fn highest_percentile(subject: &ChartContext<'_>, quantity: &str) -> Option<Stri
     Some(highest.1.clone())
 }
 
-/// Charts along the load, each with a name, a title and metrics. Metrics that were not measured are left out; `None` if no chart is left.
+/// Draws charts along the load. Each of `pictures` is a name, a title and metrics. Metrics that were not measured are left out; `None` if
+/// no chart is left.
 ///
 /// # Errors
 /// If no numeric parameter varies.

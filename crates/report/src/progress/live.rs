@@ -418,7 +418,10 @@ mod tests {
                     done.send(()).expect("somebody waits");
                 });
                 let done = is_done.recv_timeout(Duration::from_secs(60));
-                assert!(done.is_ok(), "it waits for the drawing, which waits for what is shown");
+                assert!(
+                    done.is_ok(),
+                    "`set` waits for the drawing thread, which waits for `shown`"
+                );
             });
         });
     }

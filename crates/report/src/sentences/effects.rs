@@ -111,8 +111,9 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
     (!text.is_empty()).then_some(text)
 }
 
-/// Names a setting in the list of those that make no difference. If no value of it makes a difference, that is its name. Otherwise it is
-/// the winner's value and the values that are alike in every figure: `seqs 32 instead of 64, 128`; `None` if there are none.
+/// Names a setting in the list of those that make no difference. If no value of the setting makes a difference, its name is enough.
+/// Otherwise it is named with the winner's value and the values that are alike in every figure: `seqs 32 instead of 64, 128`; `None` if
+/// there are none.
 fn alike(answered: &QuestionAnswer, setting: &str) -> Option<String> {
     let own = answered.effects.iter().filter(|effect| effect.setting == setting);
     let own = own.collect_vec();

@@ -24,7 +24,7 @@ pub fn tie(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, id: &str
     apart(answer.name_of(id), answer.name_of(&winner.config)) + &undecided(answered, id)
 }
 
-/// The most that a server may hold whose search ended undecided: ` (undecided, up to 64)`; empty for another server.
+/// The highest load that a server may hold, if its search ended undecided: ` (undecided, up to 64)`; else empty.
 pub fn undecided(answered: &QuestionAnswer, id: &str) -> String {
     let limit = |entrant: &Entrant| match &answered.goal {
         Goal::Load { parameter, .. } if parameter == "max_concurrency" => entrant.value.high.floor(),

@@ -4,7 +4,7 @@ use humantime::DurationError;
 use itertools::Itertools;
 use std::time::Duration;
 
-/// Longest duration that a text may give: 100 years, which added to any time is still a time.
+/// Longest duration that a text may give: 100 years. Any time plus this duration can still be represented.
 const LONGEST: Duration = Duration::from_secs(36_525 * 24 * 3600);
 
 /// Parses a duration such as `30s`, `15m`, `1h 30m` or `250ms`. A bare number is refused, because its unit is unknown.

@@ -35,7 +35,7 @@ pub enum Op {
 }
 
 impl Condition {
-    /// Returns true if the parameters meet the condition. Without the parameter they do not.
+    /// Returns true if the parameters meet the condition. A missing parameter meets no condition.
     pub fn holds(&self, params: &Params) -> bool {
         let value = spelling::find(params, &self.param.name);
         value.is_some_and(|value| self.op.holds(value, &self.value))

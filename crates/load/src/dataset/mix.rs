@@ -46,7 +46,7 @@ impl Mix {
         Shares::new(seed, self.classes.iter().map(|class| class.weight))
     }
 
-    /// Draws until no more requests are wanted, or a class has none left. If `first` is set, the first requests are those of a run with
+    /// Draws until no more requests are wanted, or a class has none left. If `first` is set, the drawing begins like that of a run with
     /// this number of requests.
     pub fn draw_endlessly(&self, draw: &Draw<'_>, first: Option<usize>, take: &mut Take<'_>) -> Result<(), String> {
         if let [only] = self.classes.as_slice() {

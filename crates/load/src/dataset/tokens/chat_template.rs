@@ -58,7 +58,7 @@ impl ChatTemplate {
         Ok(ChatTemplate { environment, context })
     }
 
-    /// Returns a text as one turn of the user, followed by the text that begins an answer.
+    /// Renders a text as one message of the user, followed by the text that begins an answer.
     pub fn user_turn(&self, text: &str) -> Result<String, String> {
         let mut context = self.context.clone();
         context.insert("messages".to_owned(), json!([{"role": "user", "content": text}]));

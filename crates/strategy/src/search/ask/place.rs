@@ -15,7 +15,7 @@ const NARROW: f64 = 3.0;
 /// A load that has already passed is preferred if its clearance (see `hoped`) is at least this share of the best load's.
 const NEARLY: f64 = 0.8;
 /// Number of steps into which the tolerance is divided to compare loads.
-const PLACES: i32 = 24;
+const STEPS: i32 = 24;
 
 impl View<'_> {
     /// Returns the next question. While little is known, it is about the load at which the boundary most likely lies. Later it is about the
@@ -58,7 +58,7 @@ impl View<'_> {
         let best =
             |values: &mut dyn Iterator<Item = f64>| values.max_by(|a, b| clearance(*a).total_cmp(&clearance(*b)));
         let widest = (self.tolerance_end(likely) / likely).ln();
-        let placed = best(&mut (0..=PLACES).map(|i| at(widest * f64::from(i) / f64::from(PLACES)))).unwrap_or(likely);
+        let placed = best(&mut (0..=STEPS).map(|i| at(widest * f64::from(i) / f64::from(STEPS)))).unwrap_or(likely);
         let spread = (quantile(0.84) / quantile(0.16)).ln() / 2.0;
         let left = spread * (self.runs_so_far() as f64 / self.patience()).sqrt();
         if left > clearance(placed) {

@@ -72,8 +72,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the twin of servers like this one, and these options with its constants. The constants are nominal if there is none: for a
-    /// simulated server, or if no such server was measured and no constant is moved.
+    /// Returns the twin of servers like this one, and these options with its constants. They are nominal without a twin: for a simulated
+    /// server, or if no such server was measured and no constant is moved.
     fn with_twin(&self, record: &State, plan: &Plan, server: &ServerConfig) -> (Options, Option<Arc<Twin>>) {
         let nominal = Options {
             calibrated: None,
@@ -318,8 +318,8 @@ fn gpu_hours(
     forecasts.iter().map(hours).sum()
 }
 
-/// Predicts the answers of the searches that have not begun yet, as far as the limits of computation allow. Searches start at these
-/// answers.
+/// Predicts the answers of searches that have not begun yet and that a first guess would help, as far as the limits of computation allow.
+/// Searches start at these answers.
 pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::new(&options.limits);
     let mut forecasts = Forecasts::new();

@@ -80,7 +80,7 @@ struct Running {
     before: BTreeSet<u32>,
     /// Durations of its start and of the phases of the start.
     startup: Params,
-    /// True if the last run was cut, so that it may still work on abandoned requests.
+    /// True if the last run was cut, so that the server may still work on abandoned requests.
     has_leftovers: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'p, 'w> Live<'p, 'w> {
         if let Some(running) = &mut self.running {
             running.server.stop().await;
         }
-        self.let_go();
+        self.forget_server();
     }
 
     async fn kill(&mut self) {
@@ -137,7 +137,7 @@ impl<'p, 'w> Live<'p, 'w> {
         if let Some(running) = &mut self.running {
             running.server.kill().await;
         }
-        self.let_go();
+        self.forget_server();
     }
 
     /// Ends the program of a run, and awaits its end: it may still write secrets to its files until then.
@@ -156,7 +156,7 @@ impl<'p, 'w> Live<'p, 'w> {
     }
 
     /// Drops what belongs to a server that is gone. Hides secrets in its log and in the output of the last benchmark.
-    fn let_go(&mut self) {
+    fn forget_server(&mut self) {
         self.running = None;
         self.program = None;
         self.presence = None;

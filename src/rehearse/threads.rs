@@ -63,7 +63,7 @@ impl Rehearser<'_> {
     }
 
     /// Plays the starts that depend on each other, up to one that ends the sweep. Returns their results, the independent starts before that
-    /// one, and the state with which these begin.
+    /// one, and the state with which the independent starts begin.
     fn perform_dependent(&self, done: &State) -> (Vec<PlayedStart>, Vec<(usize, Start)>, State) {
         let (mut played, mut independent) = (Vec::new(), Vec::new());
         let mut state = done.clone();

@@ -95,8 +95,8 @@ fn doing(state: &State) -> Vec<Value> {
     state.servers.values().filter_map(of_server).collect()
 }
 
-/// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers that run at the
-/// same time have separate charts; those that run one after the other share them.
+/// The readings of the runs that are under way, and of those that ended in the last minutes. Their times are in seconds before now. Servers
+/// that run at the same time have separate charts; those that run one after the other share them.
 fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Value> {
     let limit = (MINUTES * 60) as f64;
     let open = if working { state.runs_in_progress() } else { Vec::new() };

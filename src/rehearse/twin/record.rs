@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most runs that are compared. More would add little and take time.
 const MOST_RUNS: usize = 24;
 
-/// Most tokens of all these runs together, because each is played about twenty times. A prompt token counts a hundredth.
+/// Most tokens of these runs together in one experiment, because each is played about twenty times. A prompt token counts a hundredth.
 const MOST_TOKENS: f64 = 3e6;
 
 /// Sampling error of a figure whose run does not state it: standard deviation of the logarithm.

@@ -1,5 +1,5 @@
 //! The state after all lines so far: a pure fold. The lines of different journals may come in any order, because every decision compares
-//! positions in the total order. Resuming a sweep, tables, status and reports all use this state.
+//! the positions of lines in the total order. Resuming a sweep, tables, status and reports all use this state.
 //!
 //! Decides which result of a run counts, which chain of a search counts, and which points belong to the experiment. Reads no file: callers
 //! report which results are lost.

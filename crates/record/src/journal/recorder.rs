@@ -331,7 +331,7 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
-    /// A session with a plan of this name. `joined`: it continued the plan that it found.
+    /// A session with a plan of this name. `joined` is true if it continued the plan that it found.
     fn session(name: &str, joined: bool) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
             renamed: LoadNames::default(),
@@ -560,7 +560,7 @@ mod tests {
             (1, 1, 0)
         );
         assert_eq!(state.duplicates()[0].why, DuplicateReason::MeasuredTwice);
-        // Each loss is one sentence, but the states differ.
+        // After each loss the damage is one sentence, but the states differ.
         let [mut before, mut losses] = [state.basis(), String::new()];
         for run in state
             .runs()

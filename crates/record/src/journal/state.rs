@@ -328,8 +328,8 @@ impl State {
         self.lamport
     }
 
-    /// Describes the source of the state: the length and the last checksum of each journal, the number of sentences in `damage`, and the runs
-    /// without a sound result. Equal texts of one directory mean equal states.
+    /// Describes the source of the state: the length and the last checksum of each journal, the number of sentences in `damage`, and the
+    /// runs without a sound result. Equal texts of one directory mean equal states.
     pub fn basis(&self) -> String {
         let unsound = self.attempts.iter().filter(|run| run.status != RunStatus::Done);
         let unsound = unsound.map(|run| run.rank.line.to_string()).sorted();

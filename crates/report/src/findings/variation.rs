@@ -18,8 +18,8 @@ const FOREMOST: [&str; 6] = [
 ];
 
 /// The parameters with more than one value among the points, foremost first. Of several that change together, one to one, only the first is
-/// kept, except settings of the server. Those that only size a run, such as `num_prompts`, count if nothing else varies. For a single point,
-/// its load and its lengths.
+/// kept, except settings of the server. Those that only size a run, such as `num_prompts`, count if nothing else varies. For a single
+/// point, its load and its lengths.
 pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     if let [point] = &points.points[..] {
         let columns = points.runs.columns().iter();

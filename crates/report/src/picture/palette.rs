@@ -194,7 +194,7 @@ mod tests {
         a.max(b) / a.min(b)
     }
 
-    /// A colour of the page by name, in light and in the dark.
+    /// A colour of the page by name, in light and in dark mode.
     fn of_page(name: &str) -> [&str; 2] {
         let (_, rest) = STYLE
             .split_once(&format!("--{name}: light-dark("))

@@ -33,13 +33,18 @@ impl ServeFlags {
             ..ServeFlags::default()
         };
         command.add_positional(whole.positional());
-        for flag in whole.flags() {
-            let words = flag.words(command.most_values(&flag));
+        let flags: Vec<Flag<'_>> = whole.flags().collect();
+        for (at, flag) in flags.iter().enumerate() {
+            let words = flag.words(command.most_values(flag));
             let (values, others) = flag.after.split_at(words.len() - 1);
             let given = flag
                 .attached
                 .map_or_else(|| values.to_vec(), |value| vec![value.to_owned()]);
-            if !command.add(&flag, given) {
+            let counts = flag
+                .name
+                .as_deref()
+                .is_none_or(|name| is_repeated(name) || !flags[at + 1..].iter().any(|later| later.is(name)));
+            if counts && !command.add(flag, given) {
                 command.apart.extend_from_slice(&argv[words]);
             }
             command.add_positional(others);
@@ -81,9 +86,7 @@ impl ServeFlags {
         if is_repeated(name) {
             return false;
         }
-        let name = spelling::flag(name);
-        self.flags.retain(|(known, _)| *known != name);
-        self.flags.push((name, values));
+        self.flags.push((spelling::flag(name), values));
         true
     }
 }
@@ -149,6 +152,8 @@ mod tests {
             shown("vllm serve m --x=-a -zz 3 --api-key '***' --seed 1"),
             "m | seed=1 | '--x=-a' -zz 3 --api-key '***'"
         );
+        assert_eq!(shown("vllm serve m --lr=-a --lr 1"), "m | lr=1 | ");
+        assert_eq!(shown("vllm serve m --lr 1 --lr=-a"), "m |  | '--lr=-a'");
     }
 
     #[test]

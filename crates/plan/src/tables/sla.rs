@@ -104,7 +104,7 @@ impl SlaTable {
         let (lower, upper) = self.bounds();
         if let Some(node) = node.child("max").or(node.child("min")).filter(|_| lower > upper) {
             let message = format!("the search has no room between {lower} and {upper}");
-            reader.object(node.span, message, "make sla.min less than sla.max");
+            reader.object(node.span, message, "make sla.min at most sla.max");
         }
         for (position, target) in self.targets.iter().enumerate() {
             let is_taken = self.targets[..position].iter().any(|other| other.name == target.name);

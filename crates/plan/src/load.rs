@@ -372,6 +372,18 @@ mod tests {
         assert_eq!((read.serve.combos.len(), read.bench.combos.len()), (1, 2));
     }
 
+    #[test]
+    fn a_parameter_file_gives_a_command_line_as_words_or_as_a_text_without_references() {
+        let plan = (
+            "plan.toml",
+            "[serve]\ncommand = \"vllm serve a\"\nparams_file = \"c.json\"\n",
+        );
+        let combos = r#"[{"command": ["vllm", "serve", "b c"]}, {"command": "sh -c '${X}'"}]"#;
+        let plan = within(&[plan, ("c.json", combos)], &[], plan.0);
+        let commands = plan.serve.combos.iter().map(|combo| &combo.params["command"]);
+        assert_eq!(commands.collect::<Vec<_>>(), ["vllm serve 'b c'", "sh -c '${X}'"]);
+    }
+
     const DASHED: &str = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax-num-seqs = 4\n";
 
     /// The plan of a text with overrides.
@@ -417,6 +429,15 @@ mod tests {
             let problems = problems_of(&text);
             assert_eq!(problems.matches("error: ").count(), 1, "{problems}");
             assert!(problems.contains(file), "{problems}");
+        }
+    }
+
+    #[test]
+    fn a_combination_launches_no_server_that_is_already_running() {
+        for launch in ["command = \"vllm serve m\"", "env = { A = \"1\" }"] {
+            let text = format!("version = 1\n[serve]\nurl = \"http://h:1\"\n[[serve.combos]]\n{launch}\n");
+            let problems = problems_of(&text);
+            assert!(problems.contains("is for a server that vsweep starts"), "{problems}");
         }
     }
 

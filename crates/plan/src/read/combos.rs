@@ -91,12 +91,39 @@ impl Reader<'_> {
         for record in root.children() {
             self.check_spellings(record.entries());
             // A combination of server settings may set `command` and `env.NAME`, which are not flags.
-            if side == Side::Bench {
-                self.check_flags(record.entries(), side.table());
+            match side {
+                Side::Serve => self.check_commands(record.entries()),
+                Side::Bench => self.check_flags(record.entries(), side.table()),
             }
         }
         records(&root, &mut self.found)
     }
+
+    /// Rejects command lines and variables that a combination in a parameter file cannot have.
+    fn check_commands(&mut self, entries: &[Entry]) {
+        for Entry { key, key_span, value } in entries {
+            match (key.as_str(), &value.kind) {
+                (COMMAND, _) => {
+                    self.words(&without_references(value), COMMAND);
+                }
+                ("env", Kind::Table(_)) => {
+                    let remedy = "write each variable as a key: \"env.NAME\": \"value\"";
+                    self.object(*key_span, "`env` is a table in a parameter file", remedy);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns a command line in which each `${` is escaped, so that it is read as it is.
+fn without_references(node: &Node) -> Node {
+    let kind = match &node.kind {
+        Kind::Text(text) => Kind::Text(text.replace("${", "$${")),
+        Kind::List(items) => Kind::List(items.iter().map(without_references).collect()),
+        kind => kind.clone(),
+    };
+    Node { kind, ..*node }
 }
 
 /// Rejects combinations with equal names.
@@ -146,9 +173,12 @@ fn record(mut name: Option<String>, node: &Node, found: &mut Diagnostics) -> Opt
     let mut params = Params::new();
     for Entry { key, value, .. } in entries {
         let value = value.to_json(&mut |text, _| text.to_string());
-        match key == NAME {
-            true => name = Some(show(&value)),
-            false => drop(params.insert(key.clone(), value)),
+        match (key.as_str(), value) {
+            (NAME, value) => name = Some(show(&value)),
+            (COMMAND, Value::Array(words)) => {
+                params.insert(key.clone(), shell_words::join(words.iter().map(show)).into());
+            }
+            (_, value) => drop(params.insert(key.clone(), value)),
         }
     }
     Some((node.span, Combo { name, params }))

@@ -197,6 +197,11 @@ impl Serve {
             let message = "a server that is already running has one combination of parameters";
             refuse(node.span, message, "give one combination, or launch with `command`");
         }
+        let mut names = self.combos.iter().flat_map(|combo| combo.params.keys());
+        if let Some(name) = names.find(|name| is_no_flag(name)) {
+            let message = format!("`{name}` in a combination is for a server that vsweep starts");
+            refuse(node.span, &message, "remove it, or launch with `command`");
+        }
         for key in ["ready_pattern", "stop_command", "flag_style", "nodes", "members"] {
             if let Some(entry) = node.entry(key) {
                 let message = format!("`{key}` is for a server that vsweep starts");

@@ -183,13 +183,14 @@ fn weights_gb(model: &str) -> Option<f64> {
         Some(experts.parse::<f64>().ok()? * each.parse::<f64>().ok()?)
     });
     let bytes = match () {
-        () if ["awq", "gptq", "int4", "fp4", "w4a16"]
+        // The weights of gpt-oss are published in MXFP4.
+        () if ["awq", "gptq", "int4", "fp4", "w4a16", "4bit", "gpt-oss"]
             .iter()
             .any(|kind| name.contains(kind)) =>
         {
             0.5
         }
-        () if ["fp8", "int8", "w8a8"].iter().any(|kind| name.contains(kind)) => 1.0,
+        () if ["fp8", "int8", "w8a8", "8bit"].iter().any(|kind| name.contains(kind)) => 1.0,
         () => 2.0,
     };
     billions
@@ -226,6 +227,8 @@ mod tests {
     fn parallel_sizes_hold_the_model() {
         assert_eq!(gpu_counts("meta-llama/Llama-3.3-70B-Instruct", 8), [4, 8]);
         assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-FP8", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-bnb-4bit", 8), [1, 2, 4, 8]);
+        assert_eq!(gpu_counts("openai/gpt-oss-120b", 8), [1, 2, 4, 8]);
         assert_eq!(gpu_counts("/models/Llama-70B/", 8), [4, 8]);
         assert_eq!(gpu_counts("Qwen/Qwen3-8B", 6), [1, 2, 4]);
         assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);

@@ -105,8 +105,12 @@ pub(super) fn measurement(
         .max_num_seqs
         .filter(|limit| settings.window.max_concurrency as u64 > *limit * limits.engines as u64)
     {
+        let of_each = match limits.engines {
+            1 => String::new(),
+            engines => format!(" on each of its {engines} engines"),
+        };
         warnings.push(format!(
-            "max_concurrency {} is above the server's max_num_seqs {limit}: the others wait in its queue",
+            "max_concurrency {} is above the server's max_num_seqs {limit}{of_each}: the others wait in its queue",
             settings.window.max_concurrency
         ));
     }

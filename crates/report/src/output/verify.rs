@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_RESULT, MOST_TEXT, REFUSED, open, read, read_text};
 use vsweep_base::threads;
+use vsweep_base::units::{show_count, show_many};
 use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, Manifest, State, holders};
 use vsweep_record::table::Points;
@@ -256,8 +257,9 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
     let (stored, made) = (rows(stored), rows(made));
     let mut differences = Vec::new();
     if stored.len() != made.len() {
-        let rows = |records: &[csv::StringRecord]| records.len().saturating_sub(1);
-        differences.push(format!("has {} rows, recomputed {}", rows(&stored), rows(&made)));
+        let rows = |records: &[csv::StringRecord]| records.len().saturating_sub(1) as u64;
+        let (has, recomputed) = (show_many(rows(&stored), "row"), show_count(rows(&made)));
+        differences.push(format!("has {has}, recomputed {recomputed}"));
     }
     for (row, (stored_row, made_row)) in stored.iter().zip(&made).enumerate() {
         for (column, cells) in stored_row.iter().zip_longest(made_row).enumerate() {
@@ -366,7 +368,7 @@ mod tests {
             ["row 2, output_throughput: `9.5`, recomputed `2.5`"]
         );
         let shorter = "point,run,output_throughput\na,0,1.5\n";
-        assert_eq!(csv_differences(shorter, table), ["has 1 rows, recomputed 2"]);
+        assert_eq!(csv_differences(shorter, table), ["has 1 row, recomputed 2"]);
         let said = line_differences("a\nbest: 12 tokens\n", "a\nbest: 13 tokens\nc");
         assert_eq!(
             said,

@@ -139,12 +139,13 @@ pub fn write_points(
     let rows: Vec<Params> = rows.collect();
     let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
-    // Values common to all points are shown once.
+    // Values common to all listed points are shown once.
     let (same, names): (Vec<&String>, Vec<&String>) =
         names.partition(|name| rows.len() > 1 && rows.iter().map(|row| row.get(name.as_str())).all_equal());
     if !same.is_empty() {
         let same = same.iter().map(|name| format!("{name}={}", value(&rows[0], name)));
-        writeln!(out, "  every point: {}", same.format(", "))?;
+        let which = if more == 0 { "every point" } else { "every listed point" };
+        writeln!(out, "  {which}: {}", same.format(", "))?;
     }
     let left_aligned = |cell: &str, width: usize| format!("{cell:<width$}");
     let mut columns = vec![column("point".to_owned(), ids, left_aligned)];

@@ -28,7 +28,7 @@ mod watch;
 
 use crate::cause::{Cause, Failure};
 use crate::plan::checks::members::HEAD;
-use crate::plan::{Members, Program, Reset, ServeCommand, ServerProtocol};
+use crate::plan::{Members, Reset, ServeCommand, ServerProtocol};
 use crate::shell::shell_line;
 use address::Address;
 use cpus::Cpus;
@@ -202,7 +202,8 @@ impl Server {
     /// the caller performs. If the server fails meanwhile, returns `Ok`; [`Server::failed`] then has the failure at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
         let http = self.http.clone();
-        let routes = self.cache_routes();
+        let argv = self.process.as_ref().map(|process| process.launch.argv.as_slice());
+        let routes = reset::routes_of(argv.unwrap_or_default());
         let resetting = async {
             match reset {
                 Reset::Caches => reset::caches(&http, routes).await,
@@ -214,18 +215,6 @@ impl Server {
         tokio::select! {
             done = resetting => done,
             _ = self.failed() => Ok(()),
-        }
-    }
-
-    /// Returns the routes that empty the caches of this kind of server.
-    fn cache_routes(&self) -> &'static [&'static str] {
-        let program = self
-            .process
-            .as_ref()
-            .map(|process| ServeCommand::of(&process.launch.argv).program());
-        match program {
-            Some(Program::Sglang) => &reset::SGLANG_ROUTES,
-            _ => &reset::ROUTES,
         }
     }
 

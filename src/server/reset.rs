@@ -2,6 +2,7 @@
 
 use super::http::Http;
 use super::process::guarded::{self, Order};
+use crate::plan::{Program, ServeCommand};
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
-pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
+const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
 /// The route that empties SGLang's cache.
-pub const SGLANG_ROUTES: [&str; 1] = ["/flush_cache"];
+const SGLANG_ROUTES: [&str; 1] = ["/flush_cache"];
 /// Time limit of one request.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Waits before the next tries, in milliseconds. A busy server refuses a reset.
@@ -21,6 +22,14 @@ const WAITS_MS: [u64; 6] = [50, 100, 250, 500, 1000, 2000];
 const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 /// Time from TERM to KILL of the user's command.
 const COMMAND_GRACE: Duration = Duration::from_secs(2);
+
+/// Returns the routes that empty the caches of the server of a command line, vLLM's if there is none.
+pub fn routes_of(argv: &[String]) -> &'static [&'static str] {
+    match ServeCommand::of(argv).program() {
+        Program::Sglang => &SGLANG_ROUTES,
+        _ => &ROUTES,
+    }
+}
 
 /// Calls these routes in turn, each again if it is refused. All but the first may be missing. `Err` says what was refused.
 pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<(), String> {

@@ -392,6 +392,36 @@ fn a_script_measures_what_the_plan_does() {
 }
 
 #[test]
+fn a_script_has_the_port_the_node_and_the_routes_of_its_server() {
+    let text = "[serve]\ncommand = 'python -m sglang.launch_server --model m --port 9000 --dist-init-addr {head}:5'\n\
+                stop_command = 'stop {name} {port}'\n\
+                [bench.params]\nrandom_input_len = 8\nrandom_output_len = 2\nnum_prompts = 2\n";
+    let folder = folder(&[("plan.toml", text)]);
+    let script = stdout(&vsweep(folder.path(), &["plan", "plan.toml", "--format", "sh"]));
+    for part in [
+        "curl -fsS -o /dev/null -X POST http://127.0.0.1:9000/flush_cache",
+        " 9000; }",
+    ] {
+        assert!(script.contains(part), "{part} is not in {script}");
+    }
+    assert!(!script.contains("{head}"), "{script}");
+}
+
+#[test]
+fn values_of_points_that_are_not_listed_are_not_claimed() {
+    let text = "[serve]\ncommand = 'vllm serve m'\n[bench.params]\nrandom_input_len = [128, 1024]\n\
+                num_prompts = 1000\nmax_concurrency = { from = 1, to = 250, step = 1 }\n";
+    let folder = folder(&[("plan.toml", text)]);
+    let listed = stdout(&vsweep(folder.path(), &["plan", "plan.toml"]));
+    let common = listed.lines().find(|line| line.contains("random_input_len=128"));
+    assert!(
+        common.is_some_and(|line| line.starts_with("  every listed point: ")),
+        "{listed}"
+    );
+    assert!(listed.contains("... and 300 more"), "{listed}");
+}
+
+#[test]
 fn an_interrupted_script_goes_to_no_further_server() {
     let text = "runs = 500\n[serve]\ncommand = 'vsweep sim serve m --sim-zero --sim-start 10ms'\n\
                 [serve.params]\nport = PORT\nmax_num_seqs = [8, 64]\n\

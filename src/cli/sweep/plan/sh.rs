@@ -5,10 +5,11 @@
 use crate::agenda::seed_of;
 use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, settings_text};
+use crate::plan::checks::members::HEAD as FIRST_NODE;
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
-use crate::server::{NAME, reset, this_program};
+use crate::server::{NAME, host, reset, this_program};
 use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -116,7 +117,7 @@ impl Script<'_> {
             searches => searches.chain(explorations).collect_vec(),
             points => self.matrix.points_of(server).map(point).collect_vec(),
             runs => (0..self.plan.runs.least()).join(" "),
-            resets => self.resets(&url),
+            resets => self.resets(server, &url),
         })
     }
 
@@ -136,11 +137,14 @@ impl Script<'_> {
         let mut address = Address::read(&argv).map_err(|failure| io::Error::other(failure.to_string()))?;
         address.settle_on(PORT, &mut argv);
         let mut stop = serve.protocol.stop_command.clone();
+        let (name, port) = (format!("vsweep-{}", server.id), address.port.unwrap_or(PORT));
         for word in argv.iter_mut().chain(&mut stop) {
-            let name = format!("vsweep-{}", server.id);
-            *word = word.replace(NAME, &name).replace(address::PORT, &PORT.to_string());
+            *word = word.replace(NAME, &name).replace(address::PORT, &port.to_string());
         }
         let mut env = server.env.clone();
+        for word in argv.iter_mut().chain(env.values_mut()) {
+            *word = word.replace(FIRST_NODE, &host());
+        }
         env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
         let members = serve.protocol.members.commands.iter();
         let log = self.folder.join(format!("{}.log", server.id));
@@ -157,11 +161,23 @@ impl Script<'_> {
     }
 
     /// Returns the commands that reset the server before each run.
-    fn resets(&self, url: &str) -> Vec<String> {
-        let post = |route: &str| format!("curl -s -o /dev/null -X POST {}", self.quote(&format!("{url}{route}")));
+    fn resets(&self, server: &ServerConfig, url: &str) -> Vec<String> {
+        // Only the first route must exist.
+        let post = |(at, route): (usize, &str)| {
+            let options = if at == 0 { "-fsS" } else { "-s" };
+            format!(
+                "curl {options} -o /dev/null -X POST {}",
+                self.quote(&format!("{url}{route}"))
+            )
+        };
         match &self.plan.serve.reset {
-            Reset::Caches => reset::ROUTES.map(post).to_vec(),
-            Reset::Route(route) => vec![post(route)],
+            Reset::Caches => reset::routes_of(&server.argv)
+                .iter()
+                .copied()
+                .enumerate()
+                .map(post)
+                .collect(),
+            Reset::Route(route) => vec![post((0, route.as_str()))],
             Reset::Command(argv) => {
                 let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), url.to_owned())]);
                 vec![self.command(&env, argv)]

@@ -85,6 +85,8 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "None".into(),
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
         other => other.to_string(),
     }
 }
@@ -104,10 +106,10 @@ mod tests {
     #[test]
     fn the_file_comes_before_the_command_line() {
         let yaml = "port: 12323\ntensor-parallel-size: 4\nenforce-eager: true\nenable-prefix-caching: false\n\
-                    disable-log-stats: false\nserved-model-name: [a, b]\ncompilation-config:\n  mode: 3\n";
+                    disable-log-stats: false\nserved-model-name: [a, b, yes]\ncompilation-config:\n  mode: 3\n";
         let words = expanded(yaml, "m --max-num-seqs 8 --config FILE -tp 2").expect("readable");
         let wanted = "m --port 12323 --tensor-parallel-size 4 --enforce-eager --no-enable-prefix-caching \
-                      --served-model-name a b --compilation-config '{\"mode\":3}' --max-num-seqs 8 -tp 2";
+                      --served-model-name a b True --compilation-config '{\"mode\":3}' --max-num-seqs 8 -tp 2";
         assert_eq!(words, shell_words::split(wanted).expect("quoted well"));
         let words = expanded("model: m\n", "--config=FILE").expect("readable");
         assert_eq!(words, ["--model", "m"]);

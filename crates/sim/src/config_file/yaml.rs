@@ -217,13 +217,21 @@ fn scalar(text: &str) -> Result<Value, String> {
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => return Ok(false.into()),
         _ => {}
     }
-    let is_digits_and = |others: &str| is_numeric && digits.chars().all(|c| c.is_ascii_digit() || others.contains(c));
+    let is_digits_and =
+        |text: &str, others: &str| is_numeric && text.chars().all(|c| c.is_ascii_digit() || others.contains(c));
+    // An exponent without a sign makes it a text.
+    let mantissa = match digits.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) if exponent.starts_with(['-', '+']) => mantissa,
+        _ => digits,
+    };
     let lower = digits.to_ascii_lowercase();
     match (text.parse::<i64>(), text.parse::<f64>()) {
         (Ok(number), _) if number.to_string() == text => Ok(number.into()),
-        (_, Ok(number)) if is_digits_and(".") && digits.contains('.') => Ok(number.into()),
+        (_, Ok(number)) if number.is_finite() && is_digits_and(mantissa, ".") && mantissa.contains('.') => {
+            Ok(number.into())
+        }
         // Octal, hexadecimal, with a sign, with `_` or `:`: versions of YAML differ in these.
-        _ if is_digits_and("_:")
+        _ if is_digits_and(digits, "_:")
             || ["0x", "0o", "0b", ".inf", ".nan"]
                 .iter()
                 .any(|start| lower.starts_with(start)) =>

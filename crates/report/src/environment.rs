@@ -59,7 +59,7 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let facts = [
         Some(models.into_iter().filter(|model| !model.is_empty()).join(", ")),
         gpus.map(|gpus| list_gpus(gpus)),
-        (!versions.is_empty()).then(|| format!("vLLM {versions}")),
+        (!versions.is_empty()).then(|| format!("server version {versions}")),
         days,
     ];
     facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect()

@@ -48,17 +48,25 @@ impl State {
     }
 
     /// Returns how many of the latest runs on a planned start of a server config were lost in a row because the server died. Only runs
-    /// since the last session that finished or stopped count: a killed or interrupted session passes this number on to the next one.
+    /// since the end of the last session that finished or stopped count: a killed or interrupted session passes this number on to the next
+    /// one.
     pub fn lost_in_a_row(&self, server: &ServerId, slot: u32) -> u32 {
-        let since = self.sessions.iter().rev().find(|session| {
-            let ended = session.ended.as_deref();
-            matches!(ended, Some("finished" | "stopped"))
-        });
-        let since = since.map(|session| session.rank);
+        let is_over = |ending: &str| matches!(ending, "finished" | "stopped");
+        let last_over = self
+            .sessions
+            .iter()
+            .rfind(|session| session.ended.as_deref().is_some_and(is_over));
+        let since = last_over.map(|session| session.rank);
+        let is_of_ended = |run: &RunRecord| {
+            let endings = self.endings.get(&run.rank.line.journal).into_iter().flatten();
+            let mut later = endings.filter(|(seq, _)| **seq > run.rank.line.seq);
+            later.any(|(_, ending)| is_over(ending))
+        };
         let tried = self.attempts_with(RunStatus::Done).filter(|run| {
             (&run.server, run.slot, run.after, run.tried) == (server, slot, None, true)
                 && self.retirement_of(run).is_none()
                 && since.is_none_or(|since| run.rank > since)
+                && !is_of_ended(run)
         });
         let latest_first = tried.sorted_by_key(|run| Reverse(run.rank));
         let lost = latest_first.take_while(|run| run.outcome == Outcome::Failed && self.death_under(run).is_some());
@@ -211,7 +219,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Machine, RunStarted, ServerExited, SessionStarted};
+    use crate::journal::{Event, Machine, RunFinished, RunStarted, ServerExited, ServerReady, SessionStarted};
     use vsweep_base::cause::Cause;
 
     fn apply(state: &mut State, events: impl IntoIterator<Item = Event>) {
@@ -252,6 +260,49 @@ mod tests {
             },
             Event::ServerExited(Box::new(exited)),
         ]
+    }
+
+    /// Loses a run: its server becomes ready, and dies under it.
+    fn lose_run(state: &mut State, number: u32) {
+        let server = ServerId("a".into());
+        let [starting, exited] = launch(0, number);
+        let ready = ServerReady {
+            server: server.clone(),
+            launch: number,
+            ..ServerReady::default()
+        };
+        apply(state, [starting, Event::ServerReady(Box::new(ready))]);
+        let run = RunStarted {
+            server,
+            run: number,
+            launch: number,
+            ..RunStarted::default()
+        };
+        let started = state.apply_hypothetical(Event::RunStarted(Box::new(run)));
+        let finished = RunFinished {
+            started: started.rank.line.seq,
+            outcome: Outcome::Failed,
+            ..RunFinished::default()
+        };
+        apply(state, [exited, Event::RunFinished(Box::new(finished))]);
+    }
+
+    #[test]
+    fn runs_lost_in_a_session_that_ended_do_not_count() {
+        let mut state = State::default();
+        let lost = |state: &State| state.lost_in_a_row(&ServerId("a".into()), 0);
+        let ended = |reason: &str| Event::SessionEnded { reason: reason.into() };
+        apply(&mut state, [begun(1, "H100")]);
+        lose_run(&mut state, 1);
+        lose_run(&mut state, 2);
+        apply(&mut state, [ended("interrupted"), begun(2, "H100")]);
+        assert_eq!(lost(&state), 2, "an interrupted session passes them on");
+        lose_run(&mut state, 3);
+        assert_eq!(lost(&state), 3);
+        apply(&mut state, [ended("finished"), begun(3, "H100")]);
+        assert_eq!(lost(&state), 0, "also after the server was given up");
+        lose_run(&mut state, 4);
+        assert_eq!(lost(&state), 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -
     let is_enough = |(point, (value, time)): &&(&PointEstimates, (f64, Estimate))| {
         let is_lower = number(&point.load)
             .zip(number(&winner.load))
-            .is_none_or(|(load, best)| load < best);
+            .is_some_and(|(load, best)| load < best);
         is_lower && *value >= most * (1.0 - answer.margin) && time.value < slowest.value * (1.0 - answer.margin)
     };
     let enough = all.iter().filter(is_enough);
@@ -33,8 +33,6 @@ pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -
 pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let loads = points(answer, answered, winner);
-    // Loads of several numbers cannot be ordered.
-    let loads = loads.filter(|point| !point.load.contains(", "));
     let loads = loads.filter_map(|point| Some((number(&point.load)?, figure(answer, point, metric)?.value)));
     let loads = loads.sorted_by(|a, b| b.0.total_cmp(&a.0)).collect_vec();
     let load = match loads.as_slice() {
@@ -62,9 +60,10 @@ pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> O
     (!all.is_empty()).then_some(all)
 }
 
-/// The number of a load such as `concurrency 1,024` or `rate inf`.
+/// The number of a load such as `concurrency 1,024` or `rate inf`; `None` if it has several, because such loads cannot be ordered.
 fn number(load: &str) -> Option<f64> {
-    load.rsplit_once(' ')?.1.replace(',', "").parse().ok()
+    let single = Some(load).filter(|load| !load.contains(", "))?;
+    single.rsplit_once(' ')?.1.replace(',', "").parse().ok()
 }
 
 /// True if the winner's value of a setting is larger than all others, and better than each.
@@ -184,6 +183,13 @@ pub(super) mod tests {
         assert_eq!(said(lower_load, &answer(&as_slow, (64, 8), 0)), None);
         let higher = [(64, 2000.0, 480.0), (256, 1996.0, 120.0)];
         assert_eq!(said(lower_load, &answer(&higher, (64, 8), 0)), None);
+        let mut of_two = answer(&flat, (64, 8), 0);
+        for point in &mut of_two.estimates {
+            point.load += ", rate 8";
+        }
+        let winner = of_two.questions[0].winner.as_mut().expect("a winner");
+        winner.load += ", rate 16";
+        assert_eq!(said(lower_load, &of_two), None, "such loads cannot be ordered");
     }
 
     #[test]

@@ -154,10 +154,15 @@ impl Phases {
             }
         });
         let panels = panels.collect_vec();
-        let first = |key: &str| self.rows().next()?.get(key);
-        let seconds = first("elapsed_s").map_or("unknown".to_owned(), Value::to_string);
-        let capacity = first("kv_capacity_tokens").and_then(Value::as_f64);
-        let capacity = capacity.map_or("?".to_owned(), show_number);
+        let range = |key: &str| {
+            let known = curves.iter().flat_map(|(_, rows)| rows);
+            let known = known.filter_map(|row| number(row, key)).minmax_by(f64::total_cmp);
+            let (least, most) = known.into_option()?;
+            let (least, most) = (show_number(least), show_number(most));
+            Some(if least == most { least } else { format!("{least} to {most}") })
+        };
+        let seconds = range("elapsed_s").unwrap_or("unknown".to_owned());
+        let capacity = range("kv_capacity_tokens").unwrap_or("?".to_owned());
         let bars = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
             true => "; bars are 95 % intervals within that time",
             false => "",
@@ -267,5 +272,16 @@ mod tests {
         assert_eq!(charts[1].panels.len(), 2);
         assert_eq!(charts[1].panels[0].series.len(), 2);
         assert!(Phases::new("m", false).charts().is_empty());
+    }
+
+    #[test]
+    fn each_chart_names_the_duration_of_its_own_rows() {
+        let mut phases = phases();
+        for (row, seconds) in phases.decode.iter_mut().zip([20.0, 25.5]) {
+            row.insert("elapsed_s".to_owned(), json!(seconds));
+        }
+        let notes = phases.charts().into_iter().map(|chart| chart.note).collect_vec();
+        assert!(notes[0].contains("Measured over 15 s;"), "{notes:?}");
+        assert!(notes[1].contains("Measured over 20 to 25.5 s;"), "{notes:?}");
     }
 }

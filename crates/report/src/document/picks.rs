@@ -32,8 +32,8 @@ fn of_question(inputs: &Inputs<'_>, answered: &QuestionAnswer, pick: Pick, bound
         Goal::Metric { .. } => None,
     };
     context! {
-        // Index of its workload.
-        place => place.unwrap_or_default(),
+        // Index of its workload; none if nothing was measured under it.
+        place,
         target,
         bound,
         one_of => replicas(answered),

@@ -16,7 +16,8 @@ function buildPicks() {
   };
   buttons.forEach((button, number) => button.addEventListener("click", () => {
     show(number);
-    chooseWorkload(workloadOf(number));
+    // A workload without measurements has no place.
+    if (workloadOf(number) >= 0) chooseWorkload(workloadOf(number));
   }));
   targets.chosen.push((workload) => {
     const current = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");

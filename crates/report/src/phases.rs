@@ -159,7 +159,11 @@ impl Phases {
             let known = known.filter_map(|row| number(row, key)).minmax_by(f64::total_cmp);
             let (least, most) = known.into_option()?;
             let (least, most) = (show_number(least), show_number(most));
-            Some(if least == most { least } else { format!("{least} to {most}") })
+            Some(if least == most {
+                least
+            } else {
+                format!("{least} to {most}")
+            })
         };
         let seconds = range("elapsed_s").unwrap_or("unknown".to_owned());
         let capacity = range("kv_capacity_tokens").unwrap_or("?".to_owned());

@@ -23,7 +23,11 @@ impl Body {
                 "Input should be a valid dictionary or object to extract fields from",
                 &other,
             )),
-            Err(error) => Err(ApiError::not_json(error.column().saturating_sub(1))),
+            Err(error) => {
+                let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+                let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+                Err(ApiError::not_json((before + error.column()).saturating_sub(1)))
+            }
         }
     }
 
@@ -242,5 +246,17 @@ impl Stop {
             }
         }
         (limit.max(1), reason, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_located_from_the_beginning_of_the_body() {
+        let error = |body: &str| Body::read(body.as_bytes()).err();
+        assert_eq!(error("{\"model\": x}"), Some(ApiError::not_json(10)));
+        assert_eq!(error("{\n  \"model\": x}"), Some(ApiError::not_json(13)));
     }
 }

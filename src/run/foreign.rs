@@ -178,7 +178,7 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
 /// Returns true if the client performed a warm-up.
 fn warms_up(point: &Point) -> bool {
     let params = point.argv.as_deref().and_then(params_of).unwrap_or_default();
-    spelling::find(&params, "num_warmups").is_some()
+    spelling::find(&params, "num_warmups").is_some_and(|count| count != "0")
 }
 
 /// Returns the client's measurements: all keys before the number of the run, except those that the sweep overwrote.

@@ -37,9 +37,9 @@ impl Amount {
     }
 
     fn of_load(settings: &NativeSettings, count: Option<usize>, due: &[Nanos]) -> Amount {
-        let all = count.map_or(MOST, |count| count.min(MOST));
         // 0 stands for every row of a file, before they are drawn.
-        let most = if all == 0 { MOST } else { all };
+        let count = count.filter(|count| *count > 0);
+        let most = count.map_or(MOST, |count| count.min(MOST));
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
             Some(slots) => Amount::AtOnce(slots.min(MOST)),
@@ -49,7 +49,7 @@ impl Amount {
             },
             // The warm-up of a ramp uses its final rate.
             None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), most),
-            None => Amount::AtOnce(all),
+            None => Amount::AtOnce(most),
         }
     }
 
@@ -106,7 +106,10 @@ mod tests {
         assert_eq!(automatic(json!({"num_prompts": 300})), Amount::AtOnce(300));
         assert_eq!(automatic(json!({"num_prompts": 9999})), Amount::AtOnce(MOST));
         let all_rows = json!({"num_prompts": 0, "dataset_name": "custom", "dataset_path": "rows.jsonl"});
-        assert_eq!(automatic(all_rows), Amount::AtOnce(70));
+        assert_eq!(automatic(all_rows.clone()), Amount::AtOnce(70));
+        let settings = NativeSettings::read(all_rows.as_object().expect("an object")).expect("valid");
+        let undrawn = Amount::of(Warmup::Automatic, &settings, settings.requests(), &[]);
+        assert_eq!(undrawn, Amount::AtOnce(MOST));
         assert_eq!(
             automatic(json!({"num_prompts": 300, "request_rate": 5})),
             Amount::AtRate(5.0, 300)

@@ -21,14 +21,10 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
         );
         text += &match group.seen.as_slice() {
             [] => String::new(),
-            [only] if only.differs => format!(" (such as: {})", shorten(&only.text, MOST_CHARACTERS)),
-            [only] => format!(" ({})", shorten(&only.text, MOST_CHARACTERS)),
+            [only] if only.differs => format!(" (such as: {})", observation(only).0),
+            [only] => format!(" ({})", observation(only).0),
             several => {
-                let texts = several.iter().map(|seen| match seen.ruled_out.as_deref() {
-                    Some(ruled_out) => one_line(&with_short_names(ruled_out).to_string()),
-                    None => seen.text.clone(),
-                });
-                let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text, MOST_CHARACTERS), text)).collect();
+                let texts: Vec<(String, String)> = several.iter().map(observation).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
                     // Lines that would be equal once shortened are shown in full, so that they stay different.
@@ -46,6 +42,16 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
         text += &format!("\n    {}\n", group.advice);
     }
     text
+}
+
+/// Returns an observation as one line, shortened and in full. The claim about a server that was not started is never cut.
+fn observation(seen: &Detail) -> (String, String) {
+    let Some(ruled_out) = seen.ruled_out.as_deref().map(with_short_names) else {
+        return (shorten(&seen.text, MOST_CHARACTERS), seen.text.clone());
+    };
+    let (claim, whole) = (one_line(&ruled_out.claim()), one_line(&ruled_out.to_string()));
+    let short = shorten(&whole, MOST_CHARACTERS);
+    (if short.starts_with(&claim) { short } else { claim }, whole)
 }
 
 #[cfg(test)]
@@ -161,6 +167,20 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_claim_is_never_cut() {
+        let ruled_out = RuledOut {
+            settings: vec![("max_num_seqs".to_owned(), "256 > 32".to_owned())],
+            by: "tensor_parallel_size=1, max_num_seqs=32, speculative_config=".to_owned() + &"word ".repeat(30),
+            why: "CUDA out of memory".to_owned(),
+        };
+        let text = describe(
+            Cause::OomAtLoad,
+            &[detail(Failure::of_ruled_out(Cause::OomAtLoad, ruled_out), 24)],
+        );
+        assert!(text.contains(", which was too much (seqs 256 > 32))\n"), "{text}");
     }
 
     #[test]

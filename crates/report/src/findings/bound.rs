@@ -59,7 +59,7 @@ fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
 /// Share of the peak memory bandwidth that kernels reach.
 const REACHED_BANDWIDTH: f64 = 0.8;
 /// Share of the peak arithmetic that kernels reach.
-const REACHED_ARITHMETIC: f64 = 0.55;
+const REACHED_ARITHMETIC: f64 = 0.6;
 /// Share of the reachable part of a peak from which the limit binds.
 const NEAR: f64 = 0.8;
 
@@ -96,8 +96,9 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         "memory_bandwidth" => {
             let ways = [weights, cache, Some("more requests at once")];
             let near = format!(
-                "Memory bandwidth binds: {} of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try {}",
+                "Memory bandwidth binds: {} of its peak is used, and kernels rarely exceed {}; to read less for each token, try {}",
                 share("mbu")?,
+                percent(REACHED_BANDWIDTH),
                 ways.into_iter().flatten().join(", ")
             );
             unless_far("mbu", REACHED_BANDWIDTH, near)?
@@ -105,8 +106,9 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         "arithmetic" => {
             let ways = [weights, Some("more GPUs")];
             let near = format!(
-                "Compute binds: {} of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try {}",
+                "Compute binds: {} of its peak is used, and kernels rarely exceed {}; more requests will hardly help: try {}",
                 share("mfu")?,
+                percent(REACHED_ARITHMETIC),
                 ways.into_iter().flatten().join(" or ")
             );
             unless_far("mfu", REACHED_ARITHMETIC, near)?

@@ -98,8 +98,10 @@ impl Samples {
             at = offset + u64::from(length);
             io::Result::Ok((index, offset, length))
         };
-        // An unreadable entry gets length 0, which never decodes to a timeline.
-        (0..self.count).map(|_| next().unwrap_or((u32::MAX, 0, 0))).collect()
+        let mut entries: Vec<_> = (0..self.count).map_while(|_| next().ok()).collect();
+        // After an unreadable entry the places of the others are unknown. Length 0 never decodes to a timeline.
+        entries.resize(self.count, (u32::MAX, 0, 0));
+        entries
     }
 
     fn read(&self) -> impl Iterator<Item = (u32, Sample)> + '_ {

@@ -169,8 +169,8 @@ pub enum Style {
     Ring,
     /// The area between the ends of the error bars, in the colour of the curve of this number.
     Band(usize),
-    /// A horizontal bar from zero to each point, in the look of this number: filled with a colour for 0 and 1, hollow and grey for others.
-    /// Error bars are horizontal as well.
+    /// A horizontal bar from zero to each point, in the look of this number: filled with a colour for 0 and 1, grey for others, and
+    /// hollow above 2. Error bars are horizontal as well.
     Bar(usize),
 }
 

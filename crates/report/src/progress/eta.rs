@@ -17,8 +17,8 @@ pub struct Eta {
     pub total: u64,
     /// Number of finished runs.
     pub done: u64,
-    /// Servers with a run in progress, whose end is not recorded yet.
-    in_progress: BTreeSet<ServerId>,
+    /// Starts with a run in progress, whose end is not recorded yet.
+    in_progress: BTreeSet<PlannedStart>,
     /// The starts that this invocation has made or given up.
     begun: BTreeSet<PlannedStart>,
     /// Time that the rest will take, in seconds, if it is known.
@@ -68,11 +68,11 @@ impl Eta {
                 self.begun.insert((server.clone(), *slot));
             }
             Event::RunStarted(run) => {
-                self.in_progress.insert(run.server.clone());
+                self.in_progress.insert((run.server.clone(), run.slot));
             }
             Event::RunFinished(_) => {
                 let Some(run) = state.run_of(entry) else { return };
-                self.in_progress.remove(&run.server);
+                self.in_progress.remove(&(run.server.clone(), run.slot));
                 if run.search.is_none() {
                     self.finish(&run.server, run.slot);
                 }
@@ -137,9 +137,9 @@ impl Eta {
         was_there
     }
 
-    /// Returns true if a run on this server is in progress.
-    pub fn is_running(&self, server: &ServerId) -> bool {
-        self.in_progress.contains(server)
+    /// Returns true if a run on this start of a server is in progress.
+    pub fn is_running(&self, server: &ServerId, slot: u32) -> bool {
+        self.in_progress.contains(&(server.clone(), slot))
     }
 
     /// Number of starts of servers that were begun or given up, and the number of all starts.
@@ -157,5 +157,35 @@ impl Eta {
             0 => self.predicted_start.map(|seconds| ("predicted", seconds)),
             count => Some(("usually", ready.iter().sum::<f64>() / count as f64)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_record::journal::{RunFinished, RunStarted};
+
+    #[test]
+    fn a_run_in_progress_belongs_to_one_start_of_its_server() {
+        let server = ServerId("a".into());
+        let (mut state, mut eta) = (State::default(), Eta::default());
+        let mut note = |event: Event| {
+            let entry = state.apply_hypothetical(event);
+            eta.note(&entry, &state);
+            entry.rank.line.seq
+        };
+        let [first, _] = [0, 1].map(|slot| {
+            let server = server.clone();
+            note(Event::RunStarted(Box::new(RunStarted {
+                server,
+                slot,
+                ..RunStarted::default()
+            })))
+        });
+        note(Event::RunFinished(Box::new(RunFinished {
+            started: first,
+            ..RunFinished::default()
+        })));
+        assert!(!eta.is_running(&server, 0) && eta.is_running(&server, 1));
     }
 }

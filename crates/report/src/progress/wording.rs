@@ -50,14 +50,17 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                 ..
             } = &**exited;
             let name = server_name(server, state);
+            let session = entry.rank.line.journal;
+            let launch = Launch { session, n: *launch };
+            let mut launches = state.launches_of(server).iter();
+            let launched = launches.find(|own| own.launch == launch)?;
             match cause {
                 None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
                 None => Line::new(Headword::STOP, name),
                 // The next event, about lost work or another try, states the reason.
-                Some(_) if eta.is_running(server) || !was_ready(server, state) => return None,
+                Some(_) if eta.is_running(server, launched.slot) || launched.ready.is_none() => return None,
                 Some(cause) => {
-                    let session = entry.rank.line.journal;
-                    let log = Directory::server_log_file(server, Launch { session, n: *launch });
+                    let log = Directory::server_log_file(server, launch);
                     let log = (!is_attached(server, state)).then_some(log.as_str());
                     failed(&name, *cause, detail, &cause.advice_with(log))
                 }
@@ -151,12 +154,6 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
         }
         Some(_) => lost,
     }
-}
-
-/// Returns true if the last launch of a server became ready.
-fn was_ready(server: &ServerId, state: &State) -> bool {
-    let last = state.launches_of(server).last();
-    last.is_some_and(|launch| launch.ready.is_some())
 }
 
 fn search_for(started: &SearchStarted, state: &State) -> String {

@@ -37,10 +37,18 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         .filter(is_same_search)
         .filter(|other| other.target.name != own.target.name);
     let is_held = |other: &&SearchResult<'_>| load.is_some() && other.load() >= load;
-    let row = evidence.runs.iter().position(|run| {
-        run.search.as_ref() == Some(&started.search)
-            && run.probe().is_some_and(|probe| Some(probe.question.value) == load)
+    let of_search = evidence
+        .runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| run.search.as_ref() == Some(&started.search) && run.slot < evidence.starts);
+    let at_load = of_search.filter_map(|(row, run)| {
+        let probe = run.probe().filter(|probe| Some(probe.question.value) == load)?;
+        let is_cut = probe.stopped.is_some() || probe.readings.is_empty();
+        Some((is_cut, probe.is_disturbed(), row))
     });
+    // The figures of the first sound run; without one, those of the first that was not cut.
+    let row = at_load.min().map(|(.., row)| row);
     // If a load was found on some start, starts without one do not count.
     let counts = |record: &&&SearchRecord| {
         let found = record.answer(&own.target.name).map(|answer| answer.found);

@@ -49,6 +49,7 @@ pub struct Scheduler<'a> {
     sets: [Vec<u32>; 2],
     /// Time since which only other processes hold up the next group.
     held_since: Cell<Option<Instant>>,
+    /// True once the user was notified of this wait.
     is_announced: Cell<bool>,
 }
 
@@ -154,6 +155,7 @@ impl<'a> Scheduler<'a> {
             let idle = free.iter().copied().filter(is_idle).collect();
             if let Some(next) = self.take(idle, under_way) {
                 self.held_since.set(None);
+                self.is_announced.set(false);
                 return Ok(Some(next));
             }
             self.await_others(&free, under_way.is_empty(), writer).await?;

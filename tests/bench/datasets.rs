@@ -225,7 +225,7 @@ async fn failures_of_files_are_named() {
             "custom",
             "a.jsonl, line 1: no column \"prompt\" (there are: text); add it",
         ),
-        ("sharegpt", "a.jsonl holds no \"conversations\" of two or more turns"),
+        ("sharegpt", "a.jsonl holds no \"conversations\" of 2 or more messages"),
         ("spec_bench", "a.jsonl, line 1: no text in \"turns\""),
         ("burstgpt", "a.jsonl, line 1: no column \"Model\""),
         ("timed_trace", "a.jsonl, line 1: no column \"input_length\""),

@@ -98,12 +98,8 @@ impl ShareGpt {
         let conversations: Vec<_> = conversations.filter(|(_, messages)| messages.len() >= least).collect();
         if conversations.is_empty() {
             let file = self.path.display();
-            let or_more = match least {
-                2 => "two".to_owned(),
-                least => least.to_string(),
-            };
             return Err(format!(
-                "{file} holds no \"conversations\" of {or_more} or more turns; give a file in the format of ShareGPT"
+                "{file} holds no \"conversations\" of {least} or more messages; give a file in the format of ShareGPT"
             ));
         }
         Ok(conversations)

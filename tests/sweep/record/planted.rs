@@ -5,7 +5,7 @@ use crate::harness::{Harness, journal_files, run_files, said, wait_for};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -208,6 +208,11 @@ fn a_directory_of_another_user_is_used_only_where_nobody_could_have_planted_it()
     let plan = measured(&harness);
     let at = |name: &str| harness.folder.path().join(name);
     chown(at("out"), Some(4321), None).expect("root may");
+    let give_mode = |mode| fs::set_permissions(harness.folder.path(), fs::Permissions::from_mode(mode)).expect("ours");
+    give_mode(0o755);
+    let noted = harness.run(&["report", "out"]);
+    assert!(noted.status.success(), "{}", said(&noted));
+    give_mode(0o1777);
     for args in [&["run", &plan, "-o", "out"][..], &["report", "out"], &["worker", "out"]] {
         let refused = harness.run(args);
         assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));

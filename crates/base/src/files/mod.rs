@@ -204,6 +204,8 @@ fn remove_abandoned_below(folder: &Path, depth: u32) {
 
 /// Mode bit of a folder in which every user may create entries.
 const WRITABLE_BY_ALL: u32 = 0o002;
+/// Mode bits of a folder in which users other than its owner may create entries.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Returns true if a file or a folder belongs to this user or to root.
 pub fn is_trusted(found: &Metadata) -> bool {
@@ -254,7 +256,11 @@ fn foreign_at(path: &Path) -> Option<ForeignPath> {
                 is_planted: is_open,
             });
         }
-        is_open |= found.is_dir() && found.permissions().mode() & WRITABLE_BY_ALL != 0;
+        if found.is_dir() {
+            let mode = found.permissions().mode();
+            let is_closed = is_trusted(&found) && mode & WRITABLE_BY_OTHERS == 0;
+            is_open = mode & WRITABLE_BY_ALL != 0 || (is_open && !is_closed);
+        }
     }
     None
 }
@@ -514,17 +520,15 @@ mod owner_tests {
             return;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // The folder of temporary files itself is open to all.
+        // Nobody else may create entries in it, although the folder of temporary files itself is open to all.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         let foreign = folder.path().join("foreign");
         fs::create_dir_all(foreign.join("own")).expect("made");
         let at = |path: &Path| foreign_part(path).map(|found| (found.path, found.uid, found.is_planted));
         assert_eq!(at(&foreign), None);
         chown(&foreign, Some(Uid::from_raw(4321)), None).expect("root may");
-        let is_open = std::env::temp_dir()
-            .metadata()
-            .is_ok_and(|found| found.permissions().mode() & 2 != 0);
-        assert_eq!(at(&foreign), Some((foreign.clone(), 4321, is_open)));
+        assert_eq!(at(&foreign), Some((foreign.clone(), 4321, false)));
+        assert_eq!(at(&foreign.join("own")), None);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("ours");
         for below in [foreign.clone(), foreign.join("own"), foreign.join("to-come")] {
             assert_eq!(at(&below), Some((foreign.clone(), 4321, true)), "{}", below.display());

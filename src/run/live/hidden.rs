@@ -1,7 +1,7 @@
 //! Hides the plan's secrets in the output of programs, which is kept. This is done once a program has ended. If vsweep was killed before,
 //! the next session does it when it begins.
 
-use crate::bench::{AIPERF_RESULT, LOG, RESULT};
+use crate::bench::{LOG, RESULT};
 use crate::error::{Error, Result};
 use crate::files::{self, process_started, write_atomic};
 use crate::journal::{Directory, Session, State};
@@ -10,34 +10,49 @@ use crate::run::facts;
 use std::fs;
 use std::path::Path;
 
-/// Hides secrets in the log and the result files of a benchmark's program, which are kept.
-pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
-    let result = scratch.join(RESULT);
-    let hidden = [
-        hide_in_log(&scratch.join(LOG), secrets),
-        hide_in_result(&result, secrets),
-        hide_in_result(&result.join(AIPERF_RESULT), secrets),
-    ];
-    hidden.into_iter().collect()
+/// Hides secrets in the log and the result files of a benchmark's program, which are kept. Returns an error for each file in which they
+/// could not be hidden.
+pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Vec<Error> {
+    let mut errors: Vec<Error> = hide_in_log(&scratch.join(LOG), secrets).err().into_iter().collect();
+    if !secrets.is_empty() {
+        errors.extend(hide_in_result(&scratch.join(RESULT), secrets));
+    }
+    errors
 }
 
-/// Returns the note about a log in which secrets could not be hidden. The sweep continues.
+/// Returns the note about a file in which secrets could not be hidden. The sweep continues.
 pub(super) fn not_hidden(error: &Error) -> String {
-    format!("a log may hold secrets of the plan, and they could not be hidden: {error}")
+    format!("a file may hold secrets of the plan, and they could not be hidden: {error}")
 }
 
-fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
-    let Ok(written) = files::read(result, files::MOST_RESULT) else {
-        return Ok(());
+/// Hides secrets in a result, or in each regular file of a folder of results.
+fn hide_in_result(result: &Path, secrets: &Secrets) -> Vec<Error> {
+    let is_json = result.extension().is_some_and(|it| it == "json" || it == "jsonl");
+    let hidden = match result.symlink_metadata() {
+        Ok(found) if found.is_dir() => match fs::read_dir(result) {
+            Ok(inside) => {
+                let inside = inside.flatten().map(|entry| entry.path());
+                return inside.flat_map(|path| hide_in_result(&path, secrets)).collect();
+            }
+            Err(error) => Err(Error::io("read", result)(error)),
+        },
+        Ok(found) if found.is_file() && is_json => hide_in_json(result, secrets),
+        Ok(found) if found.is_file() => hide_in_log(result, secrets),
+        _ => Ok(()),
     };
+    hidden.err().into_iter().collect()
+}
+
+fn hide_in_json(file: &Path, secrets: &Secrets) -> Result<()> {
+    let written = files::read(file, files::MOST_RESULT).map_err(Error::io("read", file))?;
     let hidden = secrets.redact_json(written.clone());
     match hidden == written {
         true => Ok(()),
-        false => write_atomic(result, &hidden),
+        false => write_atomic(file, &hidden),
     }
 }
 
-/// Hides secrets in a program's log, if there is one.
+/// Hides secrets in a program's log, or in another text that it wrote, if there is one.
 pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
@@ -52,17 +67,17 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 /// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine, and of the command of `[on_finish]`. Logs
-/// of other machines are left alone, because programs there may still write them. Returns a sentence for each log in which they could not
+/// of other machines are left alone, because programs there may still write them. Returns a sentence for each file in which they could not
 /// be hidden.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Vec<String> {
     let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
-    let mut hidden = Vec::new();
+    let mut errors: Vec<Error> = Vec::new();
     // The command runs after the recorded end of its session, so it may still write if a session lives, here or on another machine.
     let is_last_here = state.last_session().is_none_or(|session| session.host == here.host);
     if is_last_here && !sessions.clone().any(lives) {
-        hidden.push(hide_in_log(&directory.on_finish_log(), secrets));
+        errors.extend(hide_in_log(&directory.on_finish_log(), secrets).err());
     }
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));
     let killed: Vec<String> = killed.map(|session| session.nonce().to_string()).collect();
@@ -78,22 +93,48 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
                 .any(|part| killed.iter().any(|nonce| nonce == part));
             match found.path() {
                 path if !is_theirs => drop(path),
-                path if path.extension().is_some_and(|it| it == "log") => hidden.push(hide_in_log(&path, secrets)),
+                path if path.extension().is_some_and(|it| it == "log") => {
+                    errors.extend(hide_in_log(&path, secrets).err());
+                }
                 path if path.extension().is_some_and(|it| it == "bench") => {
-                    hidden.push(hide_in_scratch(&path, secrets))
+                    errors.extend(hide_in_scratch(&path, secrets));
                 }
                 _ => {}
             }
         }
     }
-    let errors = hidden.into_iter().filter_map(Result::err);
-    errors.map(|error| not_hidden(&error)).collect()
+    errors.iter().map(not_hidden).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::journal::{Event, Recorder, Shard};
+
+    #[test]
+    fn secrets_are_hidden_in_every_file_of_a_result() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join(RESULT).join("logs");
+        fs::create_dir_all(&inner).expect("a folder");
+        let [json, text] = [inner.join("inputs.json"), inner.join("client.txt")];
+        fs::write(&json, r#"{"key": "SEKRIT0123", "rate": 1.50}"#).expect("written");
+        fs::write(&text, "key SEKRIT0123\n").expect("written");
+        let long = inner.join("long.json");
+        let sparse = fs::File::create(&long).and_then(|file| file.set_len(files::MOST_RESULT + 1));
+        sparse.expect("made");
+        let mut secrets = Secrets::default();
+        secrets.note("API_KEY", "SEKRIT0123");
+        let errors = hide_in_scratch(folder.path(), &secrets);
+        assert_eq!(
+            fs::read_to_string(&json).expect("text"),
+            r#"{"key": "***", "rate": 1.50}"#
+        );
+        assert_eq!(fs::read_to_string(&text).expect("text"), "key ***\n");
+        let [error] = &errors[..] else {
+            panic!("one error: {errors:?}")
+        };
+        assert!(error.to_string().contains("long.json"), "{error}");
+    }
 
     #[test]
     fn a_log_that_cannot_be_read_is_named_and_the_others_keep_no_secret() {

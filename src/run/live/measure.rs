@@ -62,7 +62,7 @@ impl Live<'_, '_> {
             }
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
-        self.hide_in_scratch()?;
+        self.hide_in_scratch();
         let window = job.counters.measured.get().copied();
         let (mut figures, course) = self.end_telemetry(permitted_at, sampler, &telemetry, window).await?;
         let other_servers = other_servers.max(self.others_up());

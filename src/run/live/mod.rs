@@ -160,22 +160,22 @@ impl<'p, 'w> Live<'p, 'w> {
         self.running = None;
         self.program = None;
         self.presence = None;
-        let in_log = self
-            .log
-            .take()
-            .map_or(Ok(()), |log| hide_in_log(&log, &self.plan.secrets));
-        for hidden in [in_log, self.hide_in_scratch()] {
-            if let Err(error) = hidden {
-                // The sweep continues even if the note cannot be shown.
-                let _ = self.writer.notify(Update::Note(&not_hidden(&error)));
-            }
-        }
+        let log = self.log.take();
+        self.note_not_hidden(log.and_then(|log| hide_in_log(&log, &self.plan.secrets).err()));
+        self.hide_in_scratch();
     }
 
     /// Hides secrets in the output of the last benchmark, whose program is gone.
-    fn hide_in_scratch(&mut self) -> Result<()> {
-        let hide = |scratch: PathBuf| hide_in_scratch(&scratch, &self.plan.secrets);
-        self.scratch.take().map_or(Ok(()), hide)
+    fn hide_in_scratch(&mut self) {
+        let scratch = self.scratch.take().into_iter();
+        self.note_not_hidden(scratch.flat_map(|scratch| hide_in_scratch(&scratch, &self.plan.secrets)));
+    }
+
+    /// Notes the files in which secrets could not be hidden. The sweep continues even if a note cannot be shown.
+    fn note_not_hidden(&self, errors: impl IntoIterator<Item = Error>) {
+        for error in errors {
+            let _ = self.writer.notify(Update::Note(&not_hidden(&error)));
+        }
     }
 
     /// Returns the kind of activity that a start of this server is for the activity lock.

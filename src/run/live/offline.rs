@@ -56,7 +56,7 @@ impl Live<'_, '_> {
         };
         let seconds = began.elapsed().as_secs_f64();
         self.program = None;
-        self.hide_in_scratch()?;
+        self.hide_in_scratch();
         let (mut figures, course) = self.end_telemetry(permitted_at, sampler, &telemetry, None).await?;
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));

@@ -65,16 +65,16 @@ impl Commands {
 }
 
 /// Returns true if a parameter of the server side is a command or an environment variable instead of a flag.
-pub fn is_no_flag(name: &str) -> bool {
+pub fn is_command_or_variable(name: &str) -> bool {
     name == COMMAND || name.starts_with(ENV)
 }
 
 /// Returns the parameters that are flags.
 pub fn flags(params: &Params) -> Cow<'_, Params> {
-    if !params.keys().any(|name| is_no_flag(name)) {
+    if !params.keys().any(|name| is_command_or_variable(name)) {
         return Cow::Borrowed(params);
     }
-    let flags = params.iter().filter(|(name, _)| !is_no_flag(name));
+    let flags = params.iter().filter(|(name, _)| !is_command_or_variable(name));
     Cow::Owned(flags.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 

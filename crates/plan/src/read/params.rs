@@ -1,7 +1,7 @@
 //! Reads parameters: fixed values, axes, and values that follow others.
 
 use super::{FromNode, RangeTable, Reader, table};
-use crate::commands::{ENV, is_no_flag};
+use crate::commands::{ENV, is_command_or_variable};
 use crate::forms::Scalar;
 use crate::written::any_of;
 use crate::{Axis, Entry, Kind, Node, Problem, Side, number, spelling};
@@ -91,7 +91,7 @@ impl Reader<'_> {
 
     /// Rejects commands and variables among the flags of a side of the plan. `table` is the name of that side's table.
     pub(super) fn check_flags(&mut self, entries: &[Entry], table: &str) {
-        for entry in entries.iter().filter(|entry| is_no_flag(&entry.key)) {
+        for entry in entries.iter().filter(|entry| is_command_or_variable(&entry.key)) {
             let remedy = match entry.key.strip_prefix(ENV) {
                 None => format!("write it in [{table}]: command = {{ old = \"...\", new = \"...\" }}"),
                 Some(name) if table == Side::Bench.table() => {

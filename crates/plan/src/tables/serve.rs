@@ -1,6 +1,6 @@
 //! The `[serve]` table: the server side.
 
-use crate::commands::{COMMAND, ENV, is_no_flag};
+use crate::commands::{COMMAND, ENV, is_command_or_variable};
 use crate::forms::{self, Values, Words};
 use crate::written::words;
 use crate::{
@@ -183,7 +183,7 @@ impl Serve {
             reader.found.add(problem.and(url, "attached here"));
         };
         for (name, axis) in &self.params {
-            let varies = matches!(axis, Axis::Values(values) if values.len() > 1 || is_no_flag(name));
+            let varies = matches!(axis, Axis::Values(values) if values.len() > 1 || is_command_or_variable(name));
             let entry = match name.strip_prefix(ENV) {
                 Some(variable) => node.child("env").and_then(|env| env.entry(variable)),
                 None => node.child("params").and_then(|params| params.entry(name)),
@@ -198,7 +198,7 @@ impl Serve {
             refuse(node.span, message, "give one combination, or launch with `command`");
         }
         let mut names = self.combos.iter().flat_map(|combo| combo.params.keys());
-        if let Some(name) = names.find(|name| is_no_flag(name)) {
+        if let Some(name) = names.find(|name| is_command_or_variable(name)) {
             let message = format!("`{name}` in a combination is for a server that vsweep starts");
             refuse(node.span, &message, "remove it, or launch with `command`");
         }

@@ -4,7 +4,7 @@
 use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, recorded};
 use crate::cli::output;
 use crate::cli::plan_file::{self, PlanFile};
-use crate::cli::sweep::run::{noise_beside, settle_margins, write_plan};
+use crate::cli::sweep::run::{noise_of_neighbours, settle_margins, write_plan};
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -252,7 +252,7 @@ fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> 
     for note in changes.notes() {
         output::print_note(note);
     }
-    let noise = noise_beside(plan, directory, &before);
+    let noise = noise_of_neighbours(plan, directory, &before);
     let sweep = Sweep {
         noise: &noise,
         ..Sweep::of(plan, matrix)

@@ -24,7 +24,7 @@ use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
 use preflight::{answers, first_guesses, margins_in_words, predictions, server_seconds};
-pub use preflight::{check_machine, find_node, noise_beside, settle_gpus, settle_margins};
+pub use preflight::{check_machine, find_node, noise_of_neighbours, settle_gpus, settle_margins};
 use std::cell::OnceCell;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     // The recorder holds the directory's lock until everything is written.
     let (recorder, state, changes) = begin(&sweep, &directory)?;
-    let noise = noise_beside(&plan, &directory, &state);
+    let noise = noise_of_neighbours(&plan, &directory, &state);
     let sweep = Sweep { noise: &noise, ..sweep };
     let work = |mut recorder: Recorder| {
         let tables = Some(Tables::of(&directory, &plan.report)?);

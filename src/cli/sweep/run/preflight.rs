@@ -44,7 +44,7 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
 
 /// Returns the noise that other experiments in the same folder measured on this machine. Empty if the experiment has begun, because its
 /// record then has the noise.
-pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
+pub fn noise_of_neighbours(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
     if !state.sessions().is_empty() {
         return Vec::new();
     }

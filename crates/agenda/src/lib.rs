@@ -37,7 +37,7 @@ pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signa
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seed_of, seeded};
 
 use launch::LaunchState;
-use loss::Lost;
+use loss::GiveUpReason;
 use run::Attempt;
 use std::collections::VecDeque;
 use strategy::{Next, Strategy};
@@ -95,7 +95,7 @@ pub struct Agenda<'p> {
 enum AgendaPhase {
     Beginning,
     Working,
-    GivingUp(Box<Lost>),
+    GivingUp(Box<GiveUpReason>),
     /// A changed server answers at the same address; the text is the reason for the record.
     Retiring(String),
     Leaving(Ending),

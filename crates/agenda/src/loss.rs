@@ -14,7 +14,7 @@ use vsweep_record::journal::{
 
 /// Failure for which a server config is given up.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct GiveUpReason {
     failure: Failure,
     /// The `run_started` line of the run in which the server died; `None` if the server did not start.
     died_in: Option<Entry>,
@@ -26,7 +26,7 @@ impl Agenda<'_> {
     /// Returns the reason not to start the server, if there is one: it did not become ready in an earlier slot, or another server that
     /// needs no more memory ran out of memory while starting. The second reason applies only to a config that was never started and has not
     /// failed.
-    pub(super) fn reason_not_to_start(&self, config: &ServerDescription, state: &State) -> Option<Lost> {
+    pub(super) fn reason_not_to_start(&self, config: &ServerDescription, state: &State) -> Option<GiveUpReason> {
         let is_new = || {
             state.launches_of(&self.server.id).is_empty()
                 && !self
@@ -39,7 +39,7 @@ impl Agenda<'_> {
             None if is_new() => state.lacks_memory(config)?,
             None => return None,
         };
-        Some(Lost {
+        Some(GiveUpReason {
             failure,
             died_in: None,
             search: None,
@@ -117,7 +117,7 @@ impl Agenda<'_> {
 
     fn give_up(&mut self, failure: Failure, died_in: Option<Entry>) {
         let of_run = died_in.as_ref().and(self.strategies.front());
-        self.phase = AgendaPhase::GivingUp(Box::new(Lost {
+        self.phase = AgendaPhase::GivingUp(Box::new(GiveUpReason {
             search: of_run.and_then(Strategy::id).cloned(),
             failure,
             died_in,

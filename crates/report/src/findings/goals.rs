@@ -1,7 +1,7 @@
 //! Judges the points by the plan's goals: the targets of its searches, and each `[[assert]]`. Tables mark the points accordingly, and only
 //! those that meet the goals are recommended. Requirements on the whole sweep are judged in [`super::requirements`].
 
-use super::requirements::{Said, by_server, of_each_point};
+use super::requirements::{ReasonedVerdict, by_server, of_each_point};
 use crate::texts::criteria::phrase;
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
@@ -59,7 +59,8 @@ impl Goals {
         for (number, (required, assertion)) in assertions.enumerate() {
             let said = of_each_point(assertion, state, &runs, points);
             for workload in points.workloads() {
-                let of_servers: HashMap<&ServerId, &Said> = by_server(&workload, &said, &runs, points).collect();
+                let of_servers: HashMap<&ServerId, &ReasonedVerdict> =
+                    by_server(&workload, &said, &runs, points).collect();
                 for at in workload.points {
                     // If the goal does not apply to the point, the other points of its server decide.
                     let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();

@@ -41,7 +41,7 @@ impl fmt::Display for RequirementResult {
 }
 
 /// Verdict of one server, or of one of its points, with the reason.
-pub(crate) type Said = (Requirement, String);
+pub(crate) type ReasonedVerdict = (Requirement, String);
 
 /// Judges every requirement for each workload. If several servers meet a requirement, the answer's winner is named.
 pub fn judge(
@@ -139,7 +139,7 @@ fn fits(answer: &Answer, server: &ServerId) -> bool {
 }
 
 /// Returns the verdicts on the servers that fit. If there are none, returns a verdict that says so.
-fn or_none_fits(said: Vec<Said>) -> Vec<Said> {
+fn or_none_fits(said: Vec<ReasonedVerdict>) -> Vec<ReasonedVerdict> {
     match said.is_empty() {
         true => vec![(Requirement::Broken, "no measured server fits on the GPUs".to_owned())],
         false => said,
@@ -151,7 +151,7 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
     winner.is_some_and(|winner| winner.config == *server.0)
 }
 
-fn judge_search(search: &SearchResult<'_>) -> Said {
+fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
     match search.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
@@ -205,7 +205,7 @@ pub(crate) fn of_each_point(
     state: &State,
     runs: &[&RunRecord],
     points: &Points<'_>,
-) -> Vec<Option<Said>> {
+) -> Vec<Option<ReasonedVerdict>> {
     let said = |point: &Point| of_point(assertion, point, runs.get(point.row)?, state, points);
     points.points.iter().map(said).collect()
 }
@@ -213,10 +213,10 @@ pub(crate) fn of_each_point(
 /// Verdict of each server under one workload: the worst verdict of its points. Servers are in the order of their first points.
 pub(crate) fn by_server<'s>(
     workload: &Workload<'_>,
-    said: &'s [Option<Said>],
+    said: &'s [Option<ReasonedVerdict>],
     runs: &[&'s RunRecord],
     points: &Points<'_>,
-) -> impl Iterator<Item = (&'s ServerId, &'s Said)> + use<'s> {
+) -> impl Iterator<Item = (&'s ServerId, &'s ReasonedVerdict)> + use<'s> {
     let about = workload.points.iter().filter(|at| said[**at].is_some());
     let of_servers = about.filter_map(|at| Some((&runs.get(points.points[*at].row)?.server, *at)));
     let of_servers = of_servers
@@ -230,7 +230,13 @@ pub(crate) fn by_server<'s>(
 }
 
 /// Verdict of a point by its figures, with the deciding criterion and the point's load. `None` if the assertion does not apply.
-fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
+fn of_point(
+    assertion: &Assertion,
+    point: &Point,
+    run: &RunRecord,
+    state: &State,
+    points: &Points<'_>,
+) -> Option<ReasonedVerdict> {
     let none = Params::new();
     let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
     if !assertion.is_about(serve, &run.params) {
@@ -272,7 +278,7 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
 fn conclude(
     required: &vsweep_plan::Requirement,
     workload: String,
-    said: Vec<Said>,
+    said: Vec<ReasonedVerdict>,
     state: &State,
 ) -> RequirementResult {
     let verdicts = said.iter().map(|(verdict, _)| *verdict);

@@ -2,7 +2,7 @@
 //! not stall and was not the limit.
 
 use super::RunFigures;
-use crate::checks::{Short, percentile, shortfall, values_needed};
+use crate::checks::{Shortfall, percentile, shortfall, values_needed};
 use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
@@ -33,8 +33,8 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let (completed, slots) = (seen.number("completed"), seen.slots());
     let detail = match shortfall(duration_s, completed, slots)? {
-        Short::Time => format!("its load lasted {:.0} ms", duration_s * 1000.0),
-        Short::Requests => format!(
+        Shortfall::Time => format!("its load lasted {:.0} ms", duration_s * 1000.0),
+        Shortfall::Requests => format!(
             "{} requests are too few for a steady state with {} at once",
             completed.unwrap_or(0.0),
             slots.unwrap_or(0.0)

@@ -7,7 +7,7 @@ const WAVES: f64 = 2.0;
 
 /// Reason why a load was too short for a steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Short {
+pub enum Shortfall {
     /// It took too little time.
     Time,
     /// Its slots sent too few requests.
@@ -16,12 +16,14 @@ pub enum Short {
 
 /// Returns the reason if a load was too short, by its duration in seconds and, for a closed loop, by the number of requests that its slots
 /// completed. Fewer requests than slots are accepted, because such a run never fills the slots.
-pub fn shortfall(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
+pub fn shortfall(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Shortfall> {
     if duration_s < SHORTEST_S {
-        return Some(Short::Time);
+        return Some(Shortfall::Time);
     }
     let (completed, slots) = (completed?, slots.filter(|slots| *slots > 1.0)?);
-    (slots..WAVES * slots).contains(&completed).then_some(Short::Requests)
+    (slots..WAVES * slots)
+        .contains(&completed)
+        .then_some(Shortfall::Requests)
 }
 
 /// Returns the number of values that a percentile needs, so that one lies beyond it. p99 needs 100: with fewer it is an interpolation
@@ -46,8 +48,8 @@ mod tests {
 
     #[test]
     fn two_waves_of_half_a_second_are_long_enough() {
-        assert_eq!(shortfall(0.4, None, None), Some(Short::Time));
-        assert_eq!(shortfall(9.0, Some(70.0), Some(64.0)), Some(Short::Requests));
+        assert_eq!(shortfall(0.4, None, None), Some(Shortfall::Time));
+        assert_eq!(shortfall(9.0, Some(70.0), Some(64.0)), Some(Shortfall::Requests));
         assert_eq!(shortfall(0.5, Some(128.0), Some(64.0)), None);
         assert_eq!(shortfall(9.0, Some(1.0), Some(1.0)), None);
         assert_eq!(shortfall(9.0, None, Some(64.0)), None);

@@ -6,5 +6,5 @@ mod extent;
 mod steady;
 
 pub use answers::{AnswerCheck, AnsweredStart, Answers, Distance, Long, Reply, Token, judge};
-pub use extent::{Short, percentile, shortfall, values_needed};
+pub use extent::{Shortfall, percentile, shortfall, values_needed};
 pub use steady::{LEAST_DRIFT, Step, Trend, changing, drift, mser5, trend, unsteady};

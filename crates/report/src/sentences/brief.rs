@@ -4,8 +4,8 @@ use super::effects::briefly;
 use super::sure::{at_top, certainty, confirmed, near, so_far};
 use super::together::{joint, others_together};
 use super::{
-    capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server, unit, untried,
-    warnings,
+    capital, cost, difference, figure, is_only, next, parts, percent, preferred, sentence, server, unit, untried,
+    warnings, why_no_winner,
 };
 use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
@@ -97,7 +97,7 @@ fn pick(answer: &Answer, answered: &QuestionAnswer) -> Pick {
         },
         server: sentence.server,
         figure: winner.map_or_else(
-            || none(answer, answered, true),
+            || why_no_winner(answer, answered, true),
             |winner| measured(answer, answered, winner, true) + doubt(answered),
         ),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
@@ -237,7 +237,7 @@ fn recommendation(
         (false, workload) => format!("{workload}: "),
     };
     let Some(winner) = &answered.winner else {
-        return question + &none(answer, answered, !is_single);
+        return question + &why_no_winner(answer, answered, !is_single);
     };
     let sure = match (is_single, answered.entrants.len()) {
         (false, 2..) => {

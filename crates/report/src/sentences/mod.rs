@@ -22,7 +22,7 @@ use crate::texts::template::plain;
 use crate::texts::words::{lower_first, say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
-use none::{none, too_large};
+use none::{too_large, why_no_winner};
 use parts::{estimate, margin, percent};
 use serde::Serialize;
 use sure::{near, sureness};
@@ -129,7 +129,7 @@ fn sentence_with(answer: &Answer, answered: &QuestionAnswer, warnings: Vec<&Warn
         None => Sentence {
             lead: capital(&asked),
             server: String::new(),
-            why: none(answer, answered, true),
+            why: why_no_winner(answer, answered, true),
         },
         Some(winner) => Sentence {
             lead: match (answered.entrants.len(), choices) {

@@ -13,7 +13,7 @@ pub(super) fn too_large(answer: &Answer, answered: &QuestionAnswer) -> String {
 
 /// The reason why nothing is recommended, and the servers that do not count because they are too large. If `is_titled` is true, the title
 /// names the target of a load, so the reason does not.
-pub(super) fn none(answer: &Answer, answered: &QuestionAnswer, is_titled: bool) -> String {
+pub(super) fn why_no_winner(answer: &Answer, answered: &QuestionAnswer, is_titled: bool) -> String {
     let too_large = too_large(answer, answered);
     if answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty() {
         return format!("every server is too large for these GPUs: {too_large}.");
@@ -112,7 +112,7 @@ mod tests {
         let mut answered = answer.questions[0].clone();
         answered.winner = None;
         answered.too_large = vec!["b".to_owned()];
-        let text = none(&answer, &answered, false);
+        let text = why_no_winner(&answer, &answered, false);
         assert_eq!(
             text,
             "no server that fits these GPUs gave a figure. Too large for them: b."
@@ -122,7 +122,7 @@ mod tests {
             parameter: "max_concurrency".to_owned(),
             unit: 1.0,
         };
-        let text = none(&answer, &answered, false);
+        let text = why_no_winner(&answer, &answered, false);
         assert!(
             text.starts_with("no server that fits these GPUs is known to meet target chat"),
             "{text}"
@@ -130,7 +130,7 @@ mod tests {
         assert!(text.ends_with("Too large for them: b."), "{text}");
         answered.too_large.push("a".to_owned());
         assert_eq!(
-            none(&answer, &answered, false),
+            why_no_winner(&answer, &answered, false),
             "every server is too large for these GPUs: b; a."
         );
     }

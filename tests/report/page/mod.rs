@@ -508,7 +508,7 @@ fn the_answer_and_its_chart_are_seen_at_once() {
     set_width(&browser, 1400, false);
     browser.open(&directory.report_html());
     keep_pictures(&browser, "fold");
-    for part in [".says", ".worries", ".front .picture svg"] {
+    for part in [".says", ".cautions", ".front .picture svg"] {
         let bottom = bottom_of(&browser, part);
         assert!(bottom <= 900.0, "{part} ends at {bottom}");
     }

@@ -8,10 +8,10 @@ mod workloads;
 
 use super::charts::explore::in_words;
 use super::environment::{self, facts};
+use super::findings::cautions;
 use super::findings::compared;
 use super::findings::failures::Group;
 use super::findings::variation::settings;
-use super::findings::worries;
 use super::inputs::Inputs;
 use super::output::configs::Config;
 use super::output::starts::SweepUsage;
@@ -92,7 +92,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         limit => bounds.first().and_then(Option::as_deref).map(bound::briefly),
         picks => picks::parts(inputs, bounds),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
-        worries => worries::parts(Some(&inputs.answers.document), &inputs.failures),
+        cautions => cautions::parts(Some(&inputs.answers.document), &inputs.failures),
         remarks => Serde(&inputs.answers.document.remarks),
         losers => sentences::losers(&inputs.answers.document),
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),

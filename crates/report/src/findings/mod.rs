@@ -3,6 +3,7 @@
 pub(super) mod answer;
 pub(super) mod attainment;
 pub(super) mod bound;
+pub(super) mod cautions;
 pub(super) mod compared;
 pub mod failures;
 pub mod goals;
@@ -13,4 +14,3 @@ pub(super) mod remarks;
 pub mod requirements;
 pub(super) mod unsteady;
 pub mod variation;
-pub(super) mod worries;

@@ -1,7 +1,7 @@
 //! The lines of the recommendation and of the doubts, which end a run, a report and a status. Their text is in `brief.txt.jinja`.
 
+use crate::findings::cautions;
 use crate::findings::failures::Group;
-use crate::findings::worries;
 use crate::sentences::brief;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -16,7 +16,7 @@ pub const TEMPLATE: &str = include_str!("brief.txt.jinja");
 pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     context! {
         brief => answer.map(brief).map(Serde),
-        worries => worries::parts(answer, reasons),
+        cautions => cautions::parts(answer, reasons),
     }
 }
 

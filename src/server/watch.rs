@@ -68,7 +68,7 @@ impl Server {
 
     /// Checks that the server continues or drops requests for which the benchmark no longer waits. Returns the failure if it has done
     /// neither, or has not answered, when the limit has passed.
-    pub async fn is_hung(&self, limit: Duration) -> Option<Failure> {
+    pub async fn hang(&self, limit: Duration) -> Option<Failure> {
         let start = Instant::now();
         let mut first = None;
         loop {

@@ -76,12 +76,12 @@ impl Live<'_, '_> {
         let hung = match &measured {
             // A search may cut its run because no request ends any more.
             Ok(measurement) if death.is_none() && measurement.cut.is_some() => {
-                running.server.is_hung(PROGRESS.min(plan.serve.hang_timeout)).await
+                running.server.hang(PROGRESS.min(plan.serve.hang_timeout)).await
             }
             // With a `bench.timeout` below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it
             // again.
             Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
-                running.server.is_hung(PROGRESS.min(plan.serve.hang_timeout)).await
+                running.server.hang(PROGRESS.min(plan.serve.hang_timeout)).await
             }
             _ => None,
         };

@@ -22,7 +22,7 @@ mod worker;
 
 pub use external::{
     AIPERF_RESULT, LOG, LoadSpec, RESULT, command_line, in_figures, judge, load_contradiction, measured, params_of,
-    read_result, read_results, why_no_figure,
+    read_result, read_results, remedy_for_figure,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

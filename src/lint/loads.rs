@@ -178,7 +178,7 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         };
         let mut about = known.iter().filter(|(load, _)| is_about(load));
         let remedy = about.find_map(|(load, settings)| match offline {
-            Some(offline) => bench::why_no_figure(offline, key, load),
+            Some(offline) => bench::remedy_for_figure(offline, key, load),
             None => how_to_ask(key, load, settings.as_ref(), judged_by),
         });
         if let Some(remedy) = remedy {

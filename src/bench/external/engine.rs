@@ -100,7 +100,7 @@ fn times(value: &Value, factor: f64) -> Value {
 }
 
 /// Returns the remedy if a plan judges by a figure that a run of this benchmark does not report; `None` if the run reports it.
-pub fn why_no_figure(offline: Offline, key: &str, params: &Params) -> Option<String> {
+pub fn remedy_for_figure(offline: Offline, key: &str, params: &Params) -> Option<String> {
     let asked = spelling::find(params, "metric_percentiles").map_or_else(|| "99".to_owned(), show);
     let (named, percents) = match offline {
         Offline::Startup => ("", ""),

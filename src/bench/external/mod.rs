@@ -14,7 +14,7 @@ pub use clients::read_results;
 use contradictions::in_itself;
 pub use contradictions::{LoadSpec, in_figures, load_contradiction, measured};
 pub(crate) use engine::of_engine;
-pub use engine::{params_of, why_no_figure};
+pub use engine::{params_of, remedy_for_figure};
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::PLAN_METRICS;

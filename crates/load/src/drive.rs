@@ -101,7 +101,7 @@ pub struct LoadOutcome {
     /// not stamp is late by at most this time, plus 50 ms if the process was stopped while the loop waited.
     pub longest_absence: Nanos,
     /// Sum of all such times above 10 ms.
-    pub away: Nanos,
+    pub total_absence: Nanos,
     /// Intervals of the times in that sum. If the loop was woken late, the interval begins with the wait.
     pub absences: Vec<Range<Nanos>>,
     /// Share of the reads whose time of arrival was stamped by the kernel. For other reads, the time of reading is used.

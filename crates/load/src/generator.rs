@@ -210,7 +210,7 @@ impl Generator {
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
             longest_absence: absence.longest,
-            away: absence.total,
+            total_absence: absence.total,
             absences: absence.times,
             stamped_share: arrivals.stamped_share(),
             late_connections: self.awaited,

@@ -93,7 +93,7 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     members(json!({
         "generator_cpu_share": cpu_share(outcome),
         "generator_longest_turn_ms": seconds(outcome.longest_absence) * 1000.0,
-        "generator_away_ms": seconds(outcome.away) * 1000.0,
+        "generator_away_ms": seconds(outcome.total_absence) * 1000.0,
         "generator_kernel_stamped_share": outcome.stamped_share,
     }))
 }

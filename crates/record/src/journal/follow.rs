@@ -180,7 +180,7 @@ impl Follower {
                          run the plan again, which records it anew and keeps the results",
                         reader.path.display()
                     ),
-                    heals: true,
+                    is_repaired_by_run: true,
                 });
             }
             gaps.extend(reader.doubtful.iter().map(|line| MissingRecord {
@@ -189,7 +189,7 @@ impl Follower {
                      with --fresh",
                     reader.path.display()
                 ),
-                heals: false,
+                is_repaired_by_run: false,
             }));
         }
         gaps

@@ -54,7 +54,7 @@ impl Recorder {
     fn begin_with(directory: Directory, shard: Shard, lock: Lock, check: Check) -> Result<Recorder> {
         remove_abandoned(directory.root());
         let follower = follow(&directory, check)?;
-        if let Some(gap) = follower.gaps().into_iter().find(|gap| !gap.heals) {
+        if let Some(gap) = follower.gaps().into_iter().find(|gap| !gap.is_repaired_by_run) {
             return Err(Error::Fatal(gap.text));
         }
         Ok(Recorder {

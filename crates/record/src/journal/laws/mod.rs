@@ -203,7 +203,7 @@ proptest! {
             damage.inflict(&directory);
         }
         let Ok(follower) = super::recorder::follow(&directory, Check::Hashes) else { return Ok(()) };
-        if follower.gaps().iter().any(|gap| !gap.heals) {
+        if follower.gaps().iter().any(|gap| !gap.is_repaired_by_run) {
             return Ok(());
         }
         let measured_before: BTreeSet<LineId> = measured(&directory);

@@ -18,7 +18,7 @@ pub struct MissingRecord {
     /// The missing record and a remedy, as a sentence.
     pub text: String,
     /// True if `vsweep run` repairs it, by recording the plan or beginning the search anew.
-    pub heals: bool,
+    pub is_repaired_by_run: bool,
 }
 
 impl State {
@@ -172,7 +172,7 @@ impl State {
                 "the plan is in journal/{journal}.jsonl, which is missing or damaged; restore that file from a copy, or run the \
                  plan again, which records it anew and keeps the results"
             ),
-            heals: true,
+            is_repaired_by_run: true,
         })
     }
 
@@ -191,7 +191,7 @@ impl State {
                      that file from a copy, or run the plan again, which searches anew",
                     line.journal
                 ),
-                heals: true,
+                is_repaired_by_run: true,
             })
         });
         gaps.collect()
@@ -210,7 +210,7 @@ impl State {
                  copy, or start over with --fresh",
                 line.journal, line.seq
             ),
-            heals: false,
+            is_repaired_by_run: false,
         };
         lost.into_iter().map(gap).collect()
     }

@@ -21,8 +21,8 @@ mod side {
 mod worker;
 
 pub use external::{
-    AIPERF_RESULT, LOG, LoadSpec, RESULT, command_line, in_figures, judge, load_contradiction, measured, params_of,
-    read_result, read_results, remedy_for_figure,
+    AIPERF_RESULT, LOG, LoadSpec, RESULT, command_line, figures_contradiction, judge, load_contradiction, measured,
+    params_of, read_result, read_results, remedy_for_figure,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

@@ -1,6 +1,6 @@
 //! Reads results for a command: directories of vsweep, trees of vLLM, folders of result files, and single files of any known client.
 
-use crate::bench::{AIPERF_RESULT, in_figures, read_results};
+use crate::bench::{AIPERF_RESULT, figures_contradiction, read_results};
 use crate::error::{Error, Result};
 use crate::journal::Directory;
 use crate::plan::Params;
@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Result<Runs> {
         let records = files.iter().map(named).collect::<Result<Vec<_>>>()?;
         report::read_records(records).map_err(Error::Usage)
     };
-    match report::read_any(path, &in_figures) {
+    match report::read_any(path, &figures_contradiction) {
         Err(Error::Usage(_)) if !files.is_empty() => read_all(),
         other => other,
     }

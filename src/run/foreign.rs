@@ -5,7 +5,8 @@ use super::live::reduce;
 use super::{Changes, Sweep};
 use crate::agenda::{Task, kept_metrics};
 use crate::bench::{
-    LoadSpec, Measurement, in_figures, judge, load_contradiction, measured, of_engine, params_of, read_result,
+    LoadSpec, Measurement, figures_contradiction, judge, load_contradiction, measured, of_engine, params_of,
+    read_result,
 };
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
@@ -40,7 +41,7 @@ impl Foreign {
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {
             Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
-            None => match in_figures(&content) {
+            None => match figures_contradiction(&content) {
                 Some(contradiction) => return Err(contradiction),
                 None if !measured(&content).any(|(_, value)| value.is_number()) => {
                     return Err("holds no figure".to_owned());

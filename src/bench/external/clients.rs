@@ -4,7 +4,7 @@
 //! A figure is converted only if it has the same meaning. So TPOT is not taken from guidellm's `time_per_output_token_ms`, which includes
 //! the time to the first token, but from the `inter_token_latency_ms` of each request.
 
-use super::contradictions::{IMPOSSIBLE_COUNT, in_figures};
+use super::contradictions::{IMPOSSIBLE_COUNT, figures_contradiction};
 use super::harmless_members;
 use crate::bench::members;
 use crate::bench::result::write_stats;
@@ -84,7 +84,7 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
             }
         }
     }
-    match found.iter().find_map(in_figures) {
+    match found.iter().find_map(figures_contradiction) {
         Some(contradiction) => Err(contradiction),
         None if found.is_empty() => Err("holds no result".into()),
         None => Ok(found),

@@ -87,7 +87,7 @@ pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt>
 
 /// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them. The order of the
 /// keys tells them apart, so a record whose keys were sorted contradicts itself.
-pub fn in_figures(record: &Params) -> Option<String> {
+pub fn figures_contradiction(record: &Params) -> Option<String> {
     let mut behind = record.keys().skip_while(|name| *name != "run_number");
     if let Some(name) = behind.find(|name| is_figure(name)) {
         return Some(format!(
@@ -319,11 +319,15 @@ mod tests {
         let mut record = sound();
         record.insert("run_number".to_owned(), json!(0));
         record.insert("max_num_seqs".to_owned(), json!(64));
-        assert_eq!(in_figures(&record), None);
+        assert_eq!(figures_contradiction(&record), None);
         record.insert("total_output_tokens".to_owned(), json!(3200));
-        assert_eq!(in_figures(&record), None, "a value that is overwritten keeps its place");
+        assert_eq!(
+            figures_contradiction(&record),
+            None,
+            "a value that is overwritten keeps its place"
+        );
         record.sort_keys();
-        let found = in_figures(&record).expect("sorted");
+        let found = figures_contradiction(&record).expect("sorted");
         assert!(found.starts_with("has total_input_tokens after run_number"), "{found}");
     }
 

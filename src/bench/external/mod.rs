@@ -12,7 +12,7 @@ mod engine;
 
 pub use clients::read_results;
 use contradictions::in_itself;
-pub use contradictions::{LoadSpec, in_figures, load_contradiction, measured};
+pub use contradictions::{LoadSpec, figures_contradiction, load_contradiction, measured};
 pub(crate) use engine::of_engine;
 pub use engine::{params_of, remedy_for_figure};
 

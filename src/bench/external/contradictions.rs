@@ -40,7 +40,7 @@ pub struct LoadSpec<'a> {
 }
 
 /// Returns the contradiction within a result, if there is one, as the end of a sentence whose subject is the result.
-pub fn in_itself(result: &Params) -> Option<String> {
+pub fn self_contradiction(result: &Params) -> Option<String> {
     invalid_number(result)
         .or_else(|| falling_percentiles(result))
         .or_else(|| impossible_count(result))
@@ -85,8 +85,8 @@ pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt>
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
-/// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them. The order of the
-/// keys tells them apart, so a record whose keys were sorted contradicts itself.
+/// Like `self_contradiction`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them. The order
+/// of the keys tells them apart, so a record whose keys were sorted contradicts itself.
 pub fn figures_contradiction(record: &Params) -> Option<String> {
     let mut behind = record.keys().skip_while(|name| *name != "run_number");
     if let Some(name) = behind.find(|name| is_figure(name)) {
@@ -95,7 +95,7 @@ pub fn figures_contradiction(record: &Params) -> Option<String> {
         ));
     }
     let measured = measured(record).map(|(name, value)| (name.clone(), value.clone()));
-    in_itself(&measured.collect())
+    self_contradiction(&measured.collect())
 }
 
 /// Returns what a record of vLLM's sweep measured: all keys before `run_number`. The parameters follow it.
@@ -333,10 +333,10 @@ mod tests {
 
     #[test]
     fn a_sound_result_contradicts_nothing() {
-        assert_eq!(in_itself(&sound()), None);
+        assert_eq!(self_contradiction(&sound()), None);
         let mut every_row = sound();
         every_row["num_prompts"] = json!(0);
-        assert_eq!(in_itself(&every_row), None, "its own client writes 0 as well");
+        assert_eq!(self_contradiction(&every_row), None, "its own client writes 0 as well");
         for count in [400, 0] {
             let params = json!({"max-concurrency": "2", "request_rate": "inf", "num_prompts": count});
             let params = params.as_object().cloned().expect("an object");
@@ -362,7 +362,7 @@ mod tests {
             ),
             None
         );
-        assert_eq!(in_itself(&Params::new()), None);
+        assert_eq!(self_contradiction(&Params::new()), None);
     }
 
     #[test]
@@ -421,7 +421,7 @@ mod tests {
             ),
             ("output_throughput", json!(1e308), "has output_throughput = 1"),
         ] {
-            let found = in_itself(&with(name, value)).unwrap_or_default();
+            let found = self_contradiction(&with(name, value)).unwrap_or_default();
             assert!(found.starts_with(said), "{name}: {found}");
         }
     }
@@ -430,12 +430,12 @@ mod tests {
     fn latencies_that_cannot_be_those_of_the_load_are_named() {
         // Two requests in flight at 20 a second take 100 ms each.
         let sound = with("mean_e2el_ms", json!(99.0));
-        assert_eq!(in_itself(&sound), None);
+        assert_eq!(self_contradiction(&sound), None);
         let found = |mean_ms: f64| {
             let mut result = sound.clone();
             result.remove("mean_ttft_ms");
             result.insert("mean_e2el_ms".to_owned(), json!(mean_ms));
-            in_itself(&result)
+            self_contradiction(&result)
         };
         assert_eq!(
             found(0.099),
@@ -447,8 +447,8 @@ mod tests {
         let mut growing = with("mean_e2el_ms", json!(1.0));
         growing.remove("mean_ttft_ms");
         growing.insert("ramp_up_strategy".to_owned(), json!("linear"));
-        assert_eq!(in_itself(&growing), None);
-        let said = in_itself(&with("mean_e2el_ms", json!(7.0))).unwrap_or_default();
+        assert_eq!(self_contradiction(&growing), None);
+        let said = self_contradiction(&with("mean_e2el_ms", json!(7.0))).unwrap_or_default();
         assert_eq!(said, "has mean_ttft_ms = 9 above mean_e2el_ms = 7");
     }
 
@@ -458,7 +458,7 @@ mod tests {
             let mut result = sound();
             let few = json!({"completed": 3, "duration": 0.15, "ttfts": ttfts, "itls": itls, "median_itl_ms": 10.0});
             result.extend(few.as_object().cloned().expect("an object"));
-            in_itself(
+            self_contradiction(
                 &result
                     .into_iter()
                     .filter(|(name, _)| !name.contains("output"))

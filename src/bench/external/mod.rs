@@ -11,7 +11,7 @@ mod contradictions;
 mod engine;
 
 pub use clients::read_results;
-use contradictions::in_itself;
+use contradictions::self_contradiction;
 pub use contradictions::{LoadSpec, figures_contradiction, load_contradiction, measured};
 pub(crate) use engine::of_engine;
 pub use engine::{params_of, remedy_for_figure};
@@ -306,7 +306,7 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     let result = read_result(&bytes).map_err(of_result)?;
     let mut records = clients::records(result, places).map_err(of_result)?;
     match (records.pop(), records.len()) {
-        (Some(record), 0) => match in_itself(&record) {
+        (Some(record), 0) => match self_contradiction(&record) {
             Some(contradiction) => Err(of_result(contradiction)),
             None if !record.values().any(Value::is_number) => Err(of_result(
                 "holds no figure; write the keys of `vllm bench serve`".into(),

@@ -40,7 +40,7 @@ impl Draws {
         let data = view.data(space);
         let facts: Vec<_> = candidates
             .iter()
-            .map(|at| (view.works[*at], is_known(*at), bound(*at), limit(*at)))
+            .map(|at| (view.feasibility[*at], is_known(*at), bound(*at), limit(*at)))
             .collect();
         for surface in &view.surfaces {
             let Some((means, factor)) = surface.joint(&data, &candidates) else {
@@ -99,11 +99,11 @@ impl Draws {
 /// Returns the winner and the candidates with the largest expected improvement over it.
 fn rivals(view: &View, winner: usize, is_known: &impl Fn(usize) -> bool, most: usize) -> Vec<usize> {
     let (best, _) = view.overall(winner);
-    let mut rivals: Vec<(usize, f64)> = (0..view.works.len())
+    let mut rivals: Vec<(usize, f64)> = (0..view.feasibility.len())
         .filter(|at| *at != winner)
         .map(|at| {
             let (mean, sd) = view.overall(at);
-            let works = view.works[at];
+            let works = view.feasibility[at];
             let works = if is_known(at) { 1.0 } else { works.fits * works.meets };
             (at, improvement(mean, sd, best) * works)
         })

@@ -5,6 +5,7 @@
 
 mod certainty;
 mod chance;
+mod feasibility;
 mod shape;
 mod sites;
 mod space;
@@ -12,7 +13,6 @@ mod spread;
 mod state;
 mod surface;
 mod view;
-mod works;
 
 pub use space::{
     Axis, Budget, Candidate, CompiledGraphs, EndReason, Estimate, Exclusion, Incumbent, Level, Predicted, Proposal,

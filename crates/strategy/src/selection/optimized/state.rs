@@ -132,7 +132,7 @@ impl Optimized {
                 let lower = self.lower_bound();
                 self.is_unbeatable() || lower.is_some_and(|lower| ln_value + self.reach(candidate, sd) < lower)
             }
-            Exclusion::Memory => view.works[candidate].fits < HOPELESS,
+            Exclusion::Memory => view.feasibility[candidate].fits < HOPELESS,
             Exclusion::Failed => self.trials_of(candidate).any(|trial| *trial == Trial::Failed),
             Exclusion::Unmet => self.trials_of(candidate).any(|trial| *trial == Trial::Unmet),
         };
@@ -204,7 +204,7 @@ impl Optimized {
     /// Returns the probability that each candidate works.
     fn works(&self) -> Vec<f64> {
         let trials = self.trials.iter().map(|(at, trial)| (*at, trial));
-        let works = super::works::works(&self.space, &self.candidates, trials);
+        let works = super::feasibility::feasibility(&self.space, &self.candidates, trials);
         works.iter().map(|works| works.fits * works.meets).collect()
     }
 
@@ -306,7 +306,7 @@ impl Optimized {
                 gain(belief, noise, other, is_known, self.candidates[*at].most)
             });
             let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
-            let works = view.works[*at];
+            let works = view.feasibility[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
             let lost = if is_known { 0.0 } else { LIKELY_LOST };
             scored.push((*at, gain * works / self.cost(*at, lost)));

@@ -1,9 +1,9 @@
 //! The beliefs about all candidates, given the trials.
 
+use super::feasibility::{Feasibility, feasibility};
 use super::sites::Datum;
 use super::space::{Candidate, Space, Trial};
 use super::surface::{Belief, Data, FITTED, SHAPES, Surface, fit};
-use super::works::{Works, works};
 
 /// Standard deviation of effects of settings if nothing predicts them, as a logarithm.
 const SIGNAL: f64 = 0.3;
@@ -37,7 +37,7 @@ pub(super) struct View {
     pub surfaces: Vec<Surface>,
     /// The beliefs of each surface about each candidate.
     pub beliefs: Vec<Vec<Belief>>,
-    pub works: Vec<Works>,
+    pub feasibility: Vec<Feasibility>,
 }
 
 impl View {
@@ -90,7 +90,7 @@ impl View {
             observed,
             surfaces: Vec::new(),
             beliefs: Vec::new(),
-            works: works(space, candidates, trials.iter().map(|(at, trial)| (*at, trial))),
+            feasibility: feasibility(space, candidates, trials.iter().map(|(at, trial)| (*at, trial))),
         };
         let seen = view.observed.len() as f64;
         let fitted = seen.min(FITTED as f64);
@@ -111,7 +111,7 @@ impl View {
         let data = self.data(space);
         let surfaces = fit(&data, count, stream);
         let beliefs = surfaces.iter().map(|surface| {
-            let all = (0..self.works.len()).map(|at| surface.belief(&data, at));
+            let all = (0..self.feasibility.len()).map(|at| surface.belief(&data, at));
             all.collect()
         });
         self.beliefs = beliefs.collect();

@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 /// The probabilities that one candidate works.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Works {
+pub(super) struct Feasibility {
     /// Probability that it fits into memory.
     pub fits: f64,
     /// Probability that it works if it fits.
@@ -29,11 +29,11 @@ const CLEAR: f64 = 0.01;
 const VAGUE: f64 = 1.0;
 
 /// Returns the probabilities of all candidates.
-pub(super) fn works<'a>(
+pub(super) fn feasibility<'a>(
     space: &Space,
     candidates: &[Candidate],
     trials: impl Iterator<Item = (usize, &'a Trial)> + Clone,
-) -> Vec<Works> {
+) -> Vec<Feasibility> {
     let fits = trials.clone().filter_map(|(at, trial)| match trial {
         Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } | Trial::Unmet => {
             Some((at, Datum::Below(0.0, CLEAR)))
@@ -51,7 +51,7 @@ pub(super) fn works<'a>(
     let fits = below(space, needs(candidates), distinct(fits));
     let meets = below(space, vec![PRIOR_NEED; candidates.len()], distinct(meets));
     let pairs = fits.into_iter().zip(meets);
-    let mut works: Vec<Works> = pairs.map(|(fits, meets)| Works { fits, meets }).collect();
+    let mut works: Vec<Feasibility> = pairs.map(|(fits, meets)| Feasibility { fits, meets }).collect();
     // Candidates whose starts gave no value are not tried again, so they cannot be the best.
     for (at, trial) in tried {
         match trial {

@@ -35,7 +35,10 @@ impl ChatTemplate {
         let Some(source) = source else { return Ok(None) };
         let mut context = Map::new();
         for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
-            context.insert(name.to_owned(), json!(tokenizer::text_of(&config[name])));
+            // A token that the model lacks is undefined, and so prints nothing.
+            if let Some(text) = tokenizer::text_of(&config[name]) {
+                context.insert(name.to_owned(), json!(text));
+            }
         }
         context.extend(kwargs.clone());
         ChatTemplate::new(source, context)
@@ -66,7 +69,7 @@ impl ChatTemplate {
         let template = self.environment.get_template(NAME);
         template
             .and_then(|template| template.render(Jinja::from(Serde(&context))))
-            .map_err(|error| format!("the model's chat template refused a prompt: {error}; or set skip_chat_template"))
+            .map_err(|error| format!("the model's chat template refused a prompt ({error}); set skip_chat_template"))
     }
 }
 
@@ -105,6 +108,15 @@ mod tests {
         let template = found(&[("tokenizer_config.json", &config)], json!({"think": true}));
         let template = template.expect("readable").expect("it is there");
         assert_eq!(template.user_turn(" hi ").as_deref(), Ok("<s><user>hi</><a><t>"));
+    }
+
+    #[test]
+    fn a_token_that_the_model_lacks_is_undefined() {
+        let source = "{{ bos_token }}{% if eos_token is defined %}eos{% endif %}{{ messages[0].content }}";
+        let config = json!({"bos_token": null, "chat_template": source}).to_string();
+        let template = found(&[("tokenizer_config.json", &config)], json!({}));
+        let template = template.expect("readable").expect("it is there");
+        assert_eq!(template.user_turn("hi").as_deref(), Ok("hi"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! JSON as Python's `json` module writes it. Python's bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, are replaced when a
-//! document is read. Python's layout (a blank after each comma and colon, ASCII only) is used for files and command lines that must equal
-//! those of vLLM byte for byte. Apart from the search for repeated keys, this module does not parse JSON.
+//! document is read. Python's layout (a blank after each comma and colon, ASCII only) is used for files that must equal those of
+//! vLLM byte for byte, and for words of command lines. Apart from the search for repeated keys, this module does not parse JSON.
 
 use serde::Serialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::ser::{Formatter, Serializer};
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -78,18 +78,25 @@ impl<'de> Visitor<'de> for Keys<'_> {
 
 /// Writes a value as `json.dump` does.
 pub fn write(value: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
-    let written = value.serialize(&mut Serializer::with_formatter(to, PythonLayout));
+    let layout = PythonLayout { has_its_floats: true };
+    let written = value.serialize(&mut Serializer::with_formatter(to, layout));
     written.map_err(io::Error::from)
 }
 
-/// Returns a value as `json.dumps` does.
+/// Returns a value as `json.dumps` does, except for numbers below 0.0001 (`1e-6` for `1e-06`): it becomes a word of a command line, of which
+/// ids are digests.
 pub fn dumps(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    write(value, &mut bytes).expect("plain data can be written to memory");
+    let layout = PythonLayout { has_its_floats: false };
+    let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, layout));
+    written.expect("plain data can be written to memory");
     String::from_utf8(bytes).expect("the layout is ASCII")
 }
 
-struct PythonLayout;
+struct PythonLayout {
+    /// Python writes an exponent for numbers below 0.0001, with at least two digits.
+    has_its_floats: bool,
+}
 
 impl Formatter for PythonLayout {
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
@@ -102,6 +109,16 @@ impl Formatter for PythonLayout {
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         out.write_all(b": ")
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        let size = value.abs();
+        if !self.has_its_floats || size == 0.0 || size >= 1e-4 {
+            return CompactFormatter.write_f64(out, value);
+        }
+        let text = format!("{value:e}");
+        let (digits, exponent) = text.split_once("e-").expect("a small number");
+        write!(out, "{digits}e-{exponent:0>2}")
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
@@ -140,6 +157,16 @@ mod tests {
             dumps(&value),
             r#"{"a": [1, 2.5], "b": {"c": "\u00e9\n\ud83d\ude00\u007f"}, "d": null}"#
         );
+    }
+
+    #[test]
+    fn floats_are_what_python_writes_in_files_and_stay_in_words() {
+        let value = json!([0.0, 0.0001, -0.000015, 1e-6, 1.5e-300, 1e15, 1e16, 0.1]);
+        let mut file = Vec::new();
+        write(&value, &mut file).expect("written");
+        let expected = "[0.0, 0.0001, -1.5e-05, 1e-06, 1.5e-300, 1000000000000000.0, 1e+16, 0.1]";
+        assert_eq!(String::from_utf8_lossy(&file), expected);
+        assert_eq!(dumps(&json!([0.000015, 1e-6])), "[0.000015, 1e-6]");
     }
 
     fn strict_text(json: &str) -> String {

@@ -35,15 +35,16 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 /// Mark at the end of a text that was cut.
 pub const CUT: &str = " …";
 
-/// Returns a text unchanged if it has at most `most` characters. A longer text is cut, between words if possible, to `most` characters
-/// including the [`CUT`] at its end.
+/// Returns a text unchanged if it has at most `most` characters. A longer text is cut to `most` characters including the
+/// [`CUT`] at its end, between words if that leaves three quarters of it.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();
     }
     let room = most.saturating_sub(CUT.chars().count());
     let end = text.char_indices().nth(room).map_or(0, |(end, _)| end);
-    let end = text[..end].rfind(' ').unwrap_or(end);
+    let between_words = text[..end].rfind(' ').filter(|at| *at >= end / 4 * 3);
+    let end = between_words.unwrap_or(end);
     format!("{}{CUT}", &text[..end])
 }
 
@@ -141,6 +142,7 @@ mod tests {
         }
         assert_eq!(shorten(text, 15), "three weiße …");
         assert_eq!(shorten(text, 17), text);
+        assert_eq!(shorten("error: aaaaaaaaaaaaaaaaaa", 20), "error: aaaaaaaaaaa …");
     }
 
     proptest! {

@@ -139,7 +139,9 @@ fn paint_line(line: &str) -> String {
     }
     let words: Vec<&str> = line.split(' ').collect();
     let is_count = |word: &str| {
-        word.trim_matches('(').chars().all(|c| c.is_ascii_digit() || c == ',') && word != "0" && !word.is_empty()
+        let number = word.trim_start_matches('(');
+        number.starts_with(|c: char| c.is_ascii_digit() && c != '0')
+            && number.chars().all(|c| c.is_ascii_digit() || c == ',')
     };
     let painted = words.iter().enumerate().map(|(place, word)| {
         let bare = word.trim_end_matches([',', ')', ':', ';']);
@@ -221,7 +223,13 @@ mod tests {
         ] {
             assert!(paint(bad, true).contains(red), "{bad}");
         }
-        for other in ["the run that failed", "  name=failed", "Failed requests:     0"] {
+        for other in [
+            "the run that failed",
+            "  name=failed",
+            "Failed requests:     0",
+            "it ended ( failed )",
+            "none (0 failed)",
+        ] {
             assert_eq!(paint(other, true), other);
         }
     }

@@ -56,7 +56,7 @@ pub(in crate::dataset) fn choose(
         Some(subset) => select(&data, |name| {
             words(name).any(|word| word == subset) || folder(name) == subset
         }),
-        None => select_usual(&SUBSETS, &data, |name, subset| folder(name) == subset),
+        None => first_found(&SUBSETS, |subset| select(&data, |name| folder(name) == subset)).unwrap_or(data.clone()),
     };
     let folders = distinct(of_subset.iter().map(|name| folder(name)));
     if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
@@ -71,11 +71,24 @@ pub(in crate::dataset) fn choose(
         };
         return Err(format!("{dataset} has {found}; {remedy}"));
     }
-    let is_of_split = |name: &str, split: &str| words(name).any(|word| word == split);
-    let chosen = match split {
-        Some(split) => select(&of_subset, |name| is_of_split(name, split)),
-        None => select_usual(&SPLITS, &of_subset, is_of_split),
+    let of_split = |split: &str| {
+        let exact = select(&of_subset, |name| is_exactly(name, split));
+        match exact.is_empty() {
+            true => select(&of_subset, |name| words(name).any(|word| word == split)),
+            false => exact,
+        }
     };
+    let chosen = match split {
+        Some(split) => of_split(split),
+        None => first_found(&SPLITS, of_split).unwrap_or(of_subset.clone()),
+    };
+    let splits = distinct(chosen.iter().filter_map(|name| split_of_part(name)));
+    if split.is_none() && splits.len() > 1 {
+        return Err(format!(
+            "{dataset} has several splits; set hf_split to one of: {}",
+            splits.join(", ")
+        ));
+    }
     if chosen.is_empty() {
         let files: Vec<&str> = of_subset.iter().take(12).map(|name| name.as_str()).collect();
         return Err(format!(
@@ -91,12 +104,9 @@ fn select<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a
     names.iter().copied().filter(|name| is_wanted(name)).collect()
 }
 
-/// Tries `words` in order, and returns the names that match the first word that any name matches. Returns all names if no word does.
-fn select_usual<'a>(words: &[&str], names: &[&'a String], matches: impl Fn(&str, &str) -> bool) -> Vec<&'a String> {
-    let each = words.iter().map(|word| select(names, |name| matches(name, word)));
-    each.into_iter()
-        .find(|files| !files.is_empty())
-        .unwrap_or(names.to_vec())
+/// Tries `words` in order, and returns the names that the first word with any selects.
+fn first_found<'a>(words: &[&str], select: impl Fn(&str) -> Vec<&'a String>) -> Option<Vec<&'a String>> {
+    words.iter().map(|word| select(word)).find(|names| !names.is_empty())
 }
 
 fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -123,6 +133,18 @@ fn folder(name: &str) -> &str {
         Some(rest) => rest.strip_prefix('/').unwrap_or(folder),
         None => folder,
     }
+}
+
+/// Returns true if a folder, a file or the split of a part has exactly this name.
+fn is_exactly(name: &str, split: &str) -> bool {
+    split_of_part(name) == Some(split) || name.split(['/', '.']).any(|word| word == split)
+}
+
+/// Returns the split of a file that is one of several parts: `train_sft` for `data/train_sft-00000-of-00003.parquet`.
+fn split_of_part(name: &str) -> Option<&str> {
+    let file = name.rsplit('/').next()?;
+    let (split, number) = file.split_once("-of-")?.0.rsplit_once('-')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(split)
 }
 
 /// The words of a path: `main/test-00000-of-00001.parquet` has `main`, `test`, `00000` and so on.
@@ -178,5 +200,25 @@ mod tests {
         );
         assert!(chosen(&["README.md"], None, None).is_err());
         assert!(chosen(&["a/x.csv", "b/x.csv"], None, None).is_err());
+    }
+
+    #[test]
+    fn an_exact_name_of_a_split_comes_first() {
+        let chat = [
+            "data/test_sft-00000-of-00001-f7dfac4afe5b93f4.parquet",
+            "data/train_gen-00000-of-00001-a6c9fb894be3e50b.parquet",
+            "data/train_sft-00000-of-00002-a3ecf92756993583.parquet",
+            "data/train_sft-00001-of-00002-0a1804bcb6ae68c6.parquet",
+        ];
+        let sft = vec![chat[2].to_owned(), chat[3].to_owned()];
+        assert_eq!(chosen(&chat, None, Some("train_sft")), Ok(sft));
+        assert_eq!(chosen(&chat, None, Some("gen")), Ok(vec![chat[1].to_owned()]));
+        assert_eq!(
+            chosen(&chat, None, None),
+            Err("org/d has several splits; set hf_split to one of: train_gen, train_sft".to_owned())
+        );
+        let both = ["train.jsonl", "train_sft.jsonl"];
+        assert_eq!(chosen(&both, None, None), Ok(vec![both[0].to_owned()]));
+        assert_eq!(chosen(&both, None, Some("train_sft")), Ok(vec![both[1].to_owned()]));
     }
 }

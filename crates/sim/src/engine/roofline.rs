@@ -144,7 +144,7 @@ impl Roofline {
     }
 
     /// Returns the bytes of weights, and of keys and values, that `steps` steps with this total work read on the GPUs of one rank, all
-    /// stages together. `tokens` is the number of tokens in one step. In a pipeline, each part of a batch reads the weights.
+    /// stages together. `tokens` is the number of tokens in most of these steps. In a pipeline, each part of a batch reads the weights.
     pub fn bytes(&self, work: &Work, steps: f64, tokens: f64) -> (f64, f64) {
         let parts = (work.sequences as f64 / steps).clamp(1.0, self.stages as f64);
         (
@@ -284,6 +284,7 @@ impl CostModel {
             return None;
         }
         let (gpu, roofline, work) = (&self.gpu, Roofline::of(self), totals.work());
+        // Most steps only decode: a token of each sequence, without those of prompts.
         let bytes = roofline.bytes(&work, totals.steps, work.samples as f64 / totals.steps);
         let [arithmetic, memory, host] = roofline.separate_times(&work, totals.steps, bytes);
         let peak = if self.eight_bit { gpu.flops_8 } else { gpu.flops_16 };

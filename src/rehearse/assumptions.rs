@@ -1,7 +1,7 @@
 //! The assumptions of a rehearsal.
 
 use super::load::overhead_s;
-use super::{ModelledServer, Options};
+use super::{ModelledServer, Options, Unknown};
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::capacity;
 use crate::units::{show_duration, show_many};
@@ -10,8 +10,13 @@ use minijinja::{Environment, Value, context};
 /// The template of the assumptions, one sentence per line.
 const ASSUMPTIONS: &str = include_str!("assumptions.jinja");
 
-/// Returns the assumptions of a rehearsal, as sentences.
-pub(super) fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
+/// Returns the assumptions of a rehearsal, as sentences. `unfitted` is the reason why measured runs do not calibrate it.
+pub(super) fn assumptions(
+    plan: &Plan,
+    stand_in: &ModelledServer,
+    options: &Options,
+    unfitted: Option<&Unknown>,
+) -> Vec<String> {
     let cost = stand_in.settings.as_ref().map(|settings| &settings.cost);
     let runner = &plan.bench.runner;
     let capacity = capacity(&plan.exec, options.gpus);
@@ -31,6 +36,7 @@ pub(super) fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Opti
         is_real => !stand_in.is_simulator,
         gpu => cost.map(|cost| cost.gpu.name),
         is_calibrated => stand_in.calibrated.is_some(),
+        unfitted => unfitted.map(Unknown::to_string),
         gpu_source => options.card.map_or("", |card| card.source),
         billions => cost.map(|cost| format!("{:.1}", cost.model.parameters / 1e9)),
         is_unknown => cost.is_none() && stand_in.failure.is_none(),

@@ -73,8 +73,13 @@ pub struct Options {
 
 impl Options {
     /// Returns the twin of servers like this one, and these options with its constants. They are nominal without a twin: for a simulated
-    /// server, or if no such server was measured and no constant is moved.
-    fn with_twin(&self, record: &State, plan: &Plan, server: &ServerConfig) -> (Options, Option<Arc<Twin>>) {
+    /// server, or if no such server was measured or the fit fails, and no constant is moved.
+    fn with_twin(
+        &self,
+        record: &State,
+        plan: &Plan,
+        server: &ServerConfig,
+    ) -> (Options, Result<Option<Arc<Twin>>, Unknown>) {
         let nominal = Options {
             calibrated: None,
             ..self.clone()
@@ -83,13 +88,15 @@ impl Options {
             .ok()
             .filter(|modelled| !modelled.is_simulator);
         let settings = modelled.and_then(|modelled| modelled.settings);
-        let twin = settings.and_then(|settings| {
+        let twin = settings.map_or(Ok(None), |settings| {
             let twin = self.known.twin(record, plan, &settings.cost, &nominal);
             let Some(constant) = self.moved else { return twin };
+            let twin = twin.ok().flatten();
             let twin = twin.unwrap_or_else(|| Arc::new(Twin::prior(&settings.cost)));
-            Some(Arc::new(twin.moved(constant)))
+            Ok(Some(Arc::new(twin.moved(constant))))
         });
-        let calibrated = twin.as_ref().map(|twin| Arc::new(twin.calibrated()));
+        let fitted = twin.as_ref().ok().and_then(Option::as_ref);
+        let calibrated = fitted.map(|twin| Arc::new(twin.calibrated()));
         nominal
             .plays
             .set_constants(calibrated.as_ref().map(|calibrated| calibrated.constants));
@@ -290,12 +297,12 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         rehearsal.gpu_hours = Some(hours);
         rehearsal.cost = price.map(|price| hours * price);
     }
-    rehearsal.assumptions = assumptions(plan, &stand_in, options);
+    rehearsal.assumptions = assumptions(plan, &stand_in, options, twin.as_ref().err());
     rehearsal
         .assumptions
         .extend(rehearsal.packed.as_ref().and_then(Packing::remark));
     rehearsal.learned_from = calibration.sources;
-    rehearsal.twin.clone_from(twin);
+    rehearsal.twin = twin.clone().ok().flatten();
     Ok(rehearsal)
 }
 

@@ -4,10 +4,11 @@
 use crate::nodes::{coverage, params, server};
 use std::collections::BTreeMap;
 use std::path::Path;
-use vsweep::journal::{self, Check, Directory};
-use vsweep::plan::{self, Format, World};
-use vsweep::rehearse::twin::{Case, Load, Measurements, NAMES, Prediction, Twin};
-use vsweep::rehearse::{Budget, Card, Limits, Options};
+use std::sync::atomic::Ordering;
+use vsweep::journal::{self, Check, Directory, State};
+use vsweep::plan::{self, Format, Plan, World};
+use vsweep::rehearse::twin::{Case, Load, Measurements, NAMES, Prediction, Twin, TwinSource};
+use vsweep::rehearse::{Budget, Card, Limits, Options, Unknown};
 use vsweep::sim::engine::gpu::Gpu;
 
 fn h100() -> Options {
@@ -21,12 +22,18 @@ fn h100() -> Options {
     }
 }
 
-/// Returns everything that the recorded session measured, and the names of its servers by number.
-fn measured() -> (Measurements, Vec<String>) {
+/// Returns the recorded session.
+fn recorded() -> (Directory, State, Plan) {
     let directory = Directory::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100"));
     let state = journal::load(&directory, Check::Lengths).expect("readable");
     let (_, _, text) = state.plan_that_counts().expect("a plan");
     let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("valid");
+    (directory, state, plan)
+}
+
+/// Returns everything that the recorded session measured, and the names of its servers by number.
+fn measured() -> (Measurements, Vec<String>) {
+    let (directory, state, plan) = recorded();
     let mut found = Measurements::default();
     let bf16 = server("");
     let like = &bf16.settings.as_ref().expect("modelled").cost;
@@ -117,6 +124,17 @@ const BF16_TPOT_MS: f64 = 28.85;
 const SMALL: [(u64, u64, [f64; 2]); 2] = [(1, 6, [5.5, 5.4]), (32, 64, [3.0, 2.9])];
 
 /// Fitted to the runs of `bf16` (up to 256 requests at once), the twin predicts those of `small` (up to 32).
+#[test]
+fn a_fit_that_fails_gives_its_reason() {
+    let (directory, state, plan) = recorded();
+    let bf16 = server("");
+    let like = &bf16.settings.as_ref().expect("modelled").cost;
+    let options = h100();
+    options.limits.is_cancelled.store(true, Ordering::Relaxed);
+    let twin = TwinSource::at(directory).twin(&state, &plan, like, &options);
+    assert_eq!(twin, Err(Unknown::TooMuch));
+}
+
 #[test]
 fn another_session_of_an_h100_is_predicted() {
     let load = |flags: &str, users: u64, requests: u64| Load {

@@ -5,7 +5,7 @@ use super::{Measurements, Twin};
 use crate::journal::{self, Check, Directory, State};
 use crate::plan::{self, Format, Plan, World};
 use crate::rehearse::learn::has_result;
-use crate::rehearse::{Budget, Limits, Options};
+use crate::rehearse::{Budget, Limits, Options, Unknown};
 use crate::sim::engine::cost::CostModel;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ pub struct TwinSource {
 struct TwinFit {
     /// Number of measured runs in the plan's own record when the twin was fitted.
     runs: usize,
-    twin: Option<Arc<Twin>>,
+    twin: Result<Option<Arc<Twin>>, Unknown>,
 }
 
 impl TwinSource {
@@ -51,10 +51,22 @@ impl TwinSource {
         }
     }
 
-    /// Returns the twin of servers like this one; `None` if no such server was measured, or if the fit fails, for example because it takes
-    /// too much computing. Fits it if the record has grown enough since the last fit.
-    pub fn twin(&self, record: &State, plan: &Plan, like: &CostModel, options: &Options) -> Option<Arc<Twin>> {
-        let own = self.own.as_ref()?;
+    /// Returns the twin of servers like this one; `None` if no such server was measured. Fits it if the record has grown enough since the
+    /// last fit.
+    ///
+    /// # Errors
+    ///
+    /// The fit fails, for example because it takes too much computing.
+    pub fn twin(
+        &self,
+        record: &State,
+        plan: &Plan,
+        like: &CostModel,
+        options: &Options,
+    ) -> Result<Option<Arc<Twin>>, Unknown> {
+        let Some(own) = self.own.as_ref() else {
+            return Ok(None);
+        };
         let runs = record.runs().filter(has_result).count();
         let growth = if options.at_work { GROWTH_AT_WORK } else { GROWTH };
         let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,8 +89,8 @@ impl TwinSource {
             is_cancelled: Arc::clone(&options.limits.is_cancelled),
         });
         let twin = match measured.cases.is_empty() {
-            true => None,
-            false => Twin::fitted(like, &measured, &budget).ok().map(Arc::new),
+            true => Ok(None),
+            false => Twin::fitted(like, &measured, &budget).map(|twin| Some(Arc::new(twin))),
         };
         *fitted = Some(TwinFit {
             runs,

@@ -102,6 +102,8 @@ pub struct Measurements {
     starts: Vec<starts::StartTimes>,
     /// Names of the experiments, with the numbers of their runs.
     pub sources: Vec<(String, usize)>,
+    /// Size of the runs, in tokens.
+    tokens: f64,
 }
 
 impl Twin {

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most runs that are compared. More would add little and take time.
 const MOST_RUNS: usize = 24;
 
-/// Most tokens of these runs together in one experiment, because each is played about twenty times. A prompt token counts a hundredth.
+/// Most tokens of these runs together, because each is played about twenty times. A prompt token counts a hundredth.
 const MOST_TOKENS: f64 = 3e6;
 
 /// Sampling error of a figure whose run does not state it: standard deviation of the logarithm.
@@ -47,7 +47,7 @@ impl Measurements {
         let first = self.cases.iter().map(|case| case.server + 1).max().unwrap_or(0);
         let numbers: BTreeMap<&ServerId, usize> =
             servers.keys().enumerate().map(|(at, id)| (*id, first + at)).collect();
-        let (mut runs, mut tokens) = (0, 0.0);
+        let mut runs = 0;
         let mut starts = BTreeSet::new();
         for run in in_turns(state.runs().filter(|run| is_usable(run, state, like)).collect()) {
             let Some(server) = servers.get(&run.server) else {
@@ -64,7 +64,7 @@ impl Measurements {
             };
             let size =
                 number("total_output_tokens").unwrap_or(0.0) + number("total_input_tokens").unwrap_or(0.0) / 100.0;
-            if figures.get("simulated") == Some(&Value::Bool(true)) || tokens + size > MOST_TOKENS {
+            if figures.get("simulated") == Some(&Value::Bool(true)) || self.tokens + size > MOST_TOKENS {
                 continue;
             }
             let Some((params, _)) = played_params(run, plan) else {
@@ -97,7 +97,8 @@ impl Measurements {
                 let value = number(name).and_then(log);
                 measured[figure] = value.map(|value| (value, error.unwrap_or(UNSTATED).powi(2)));
             }
-            (runs, tokens) = (runs + 1, tokens + size);
+            runs += 1;
+            self.tokens += size;
             self.cases.push(Case {
                 server: numbers[&run.server],
                 load: Load {

@@ -4,6 +4,7 @@
 use super::RunFigures;
 use crate::checks::{Shortfall, percentile, shortfall, values_needed};
 use crate::stats::{figure_of, split_class};
+use crate::units::{show_count, show_many};
 use crate::validity::{Code, Doubt};
 
 /// Least share of the slots that must be in use at once. With fewer requests in flight at the peak, the run measured another load.
@@ -43,7 +44,7 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::RunTooShort, detail))
 }
 
-/// Returns a doubt about percentiles for which there are too few requests.
+/// Returns a doubt about percentiles for which there are too few requests, or gaps between tokens.
 pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     if !seen.is_whole {
         return None;
@@ -60,12 +61,17 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
         let (class, figure) = split_class(key);
         let (percent, latency) = percentile(figure)?;
         let (count, needed) = (count(class, latency)?, values_needed(percent));
-        (count < needed).then_some((percent, count, needed, key))
+        (count < needed).then_some((percent, latency, count, needed, key))
     });
     let lacking: Vec<_> = lacking.collect();
-    let (percent, count, needed, key) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (percent, latency, count, needed, key) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let class = split_class(key).0.map_or(String::new(), |class| format!(" of {class}"));
-    let detail = format!("p{percent} of {count} requests{class}; at least {needed} are needed");
+    let counted = match *latency {
+        "itl" => format!("{} between tokens", show_many(*count as u64, "gap")),
+        _ => show_many(*count as u64, "request"),
+    };
+    let needed = show_count(*needed as u64);
+    let detail = format!("p{percent} of {counted}{class}; at least {needed} are needed");
     let figures = lacking.iter().map(|(.., key)| String::clone(key)).collect();
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
@@ -174,12 +180,18 @@ mod tests {
     fn a_percentile_needs_requests_beyond_it() {
         let of = |completed: u64| judge(json!({"completed": completed, "p90_ttft_ms": 1.0, "p99_ttft_ms": 2.0}));
         assert_eq!(of(4), ["sample_too_small: p99 of 4 requests; at least 100 are needed"]);
+        assert_eq!(of(1), ["sample_too_small: p99 of 1 request; at least 100 are needed"]);
         assert_eq!(of(99).len(), 1);
         assert!(of(100).is_empty());
         let gaps = json!({"completed": 4, "total_output_tokens": 204, "p99_itl_ms": 1.0, "p100_e2el_ms": 2.0});
         assert!(
             judge(gaps).is_empty(),
             "200 gaps have a p99, and every sample a maximum"
+        );
+        let few = json!({"completed": 4, "total_output_tokens": 40, "p99_itl_ms": 1.0});
+        assert_eq!(
+            judge(few),
+            ["sample_too_small: p99 of 36 gaps between tokens; at least 100 are needed"]
         );
     }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::path::Path;
 
-/// A decoder-only transformer with grouped-query attention, dense or mixture of experts.
+/// A decoder-only transformer with grouped-query or multi-head latent attention, dense or mixture of experts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// Transformer layers.
@@ -13,10 +13,12 @@ pub struct Model {
     pub hidden: usize,
     /// Attention heads.
     pub heads: usize,
-    /// Heads of keys and values.
+    /// Heads of keys and values in the cache.
     pub kv_heads: usize,
-    /// Width of one head.
+    /// Width of one head, the mean of keys and values.
     pub head_dim: usize,
+    /// Numbers that the cache holds of one token in one layer.
+    pub kv_width: usize,
     /// Entries of the vocabulary.
     pub vocabulary: usize,
     /// Longest context of the model, in tokens.
@@ -63,12 +65,14 @@ impl Model {
         } else {
             size.total
         };
+        let head_dim = if hidden == 896 { 64 } else { 128.min(hidden / heads) };
         Model {
             layers,
             hidden,
             heads,
             kv_heads,
-            head_dim: if hidden == 896 { 64 } else { 128.min(hidden / heads) },
+            head_dim,
+            kv_width: 2 * kv_heads * head_dim,
             vocabulary,
             max_len,
             parameters: total * 1e9,
@@ -100,33 +104,53 @@ impl Model {
         };
         let (layers, hidden) = (required("num_hidden_layers")?, required("hidden_size")?);
         let (heads, vocabulary) = (required("num_attention_heads")?, required("vocab_size")?);
-        let kv_heads = optional("num_key_value_heads").unwrap_or(heads).max(1);
-        let head_dim = optional("head_dim").unwrap_or(hidden / heads).max(1);
+        let positive = |key: &str| optional(key).filter(|number| *number > 0);
+        let (attention, kv_heads, head_dim, kv_width) = match positive("kv_lora_rank") {
+            // Multi-head latent attention (DeepSeek-V2, 2024): the cache holds what keys and values are computed from, and a rotary key.
+            Some(rank) => {
+                let rotary = required("qk_rope_head_dim")?;
+                let (key, value) = (required("qk_nope_head_dim")?, required("v_head_dim")?);
+                let query = heads * (key + rotary);
+                let queries = positive("q_lora_rank").map_or(hidden * query, |rank| rank * (hidden + query));
+                let keys_and_values = hidden * (rank + rotary) + rank * heads * (key + value);
+                let attention = queries + keys_and_values + heads * value * hidden;
+                (attention, 1, (key + rotary + value) / 2, rank + rotary)
+            }
+            None => {
+                let kv_heads = optional("num_key_value_heads").unwrap_or(heads).max(1);
+                let head_dim = optional("head_dim").unwrap_or(hidden / heads).max(1);
+                let attention = (2 * heads + 2 * kv_heads) * head_dim * hidden;
+                (attention, kv_heads, head_dim, 2 * kv_heads * head_dim)
+            }
+        };
         let intermediate = optional("intermediate_size").unwrap_or(4 * hidden);
-        let experts = optional("num_local_experts")
-            .or_else(|| optional("num_experts"))
+        let experts = ["num_local_experts", "num_experts", "n_routed_experts"]
+            .into_iter()
+            .find_map(optional)
             .filter(|count| *count > 1)
             .map(|count| (count, optional("num_experts_per_tok").unwrap_or(2).clamp(1, count)));
 
-        let attention = (2 * heads + 2 * kv_heads) * head_dim * hidden;
-        let expert = 3
-            * hidden
-            * optional("moe_intermediate_size")
-                .filter(|_| experts.is_some())
-                .unwrap_or(intermediate);
+        let expert = 3 * hidden * optional("moe_intermediate_size").unwrap_or(intermediate);
+        let always = optional("n_shared_experts").unwrap_or(0);
+        let dense = match experts {
+            Some(_) => optional("first_k_dense_replace").unwrap_or(0).min(layers),
+            None => layers,
+        };
         let tied = config
             .get("tie_word_embeddings")
             .and_then(Value::as_bool)
             .unwrap_or(false);
         let embeddings = vocabulary * hidden * if tied { 1 } else { 2 };
-        let (all, used) = experts.unwrap_or((1, 1));
-        let parameters = |experts: usize| (layers * (attention + experts * expert) + embeddings) as f64;
+        let (all, used) = experts.unwrap_or((0, 0));
+        let shared = layers * attention + dense * 3 * hidden * intermediate + embeddings;
+        let parameters = |experts: usize| (shared + (layers - dense) * (always + experts) * expert) as f64;
         Ok(Model {
             layers,
             hidden,
             heads,
             kv_heads,
             head_dim,
+            kv_width,
             vocabulary,
             max_len: optional("max_position_embeddings").unwrap_or(4096).max(1),
             parameters: parameters(all),
@@ -147,7 +171,7 @@ impl Model {
 
     /// Bytes of keys and values of one token, all layers together.
     pub fn kv_bytes_per_token(&self, bytes_per_number: f64) -> f64 {
-        (2 * self.layers * self.kv_heads * self.head_dim) as f64 * bytes_per_number
+        (self.layers * self.kv_width) as f64 * bytes_per_number
     }
 }
 
@@ -225,6 +249,36 @@ mod tests {
         let model = Model::from_config(&config).expect("complete");
         assert!((model.parameters / 8.03e9 - 1.0).abs() < 0.01, "{}", model.parameters);
         assert_eq!(model.kv_bytes_per_token(2.0), 131_072.0);
+    }
+
+    #[test]
+    fn latent_attention_and_routed_experts_are_read() {
+        let v3 = serde_json::json!({
+            "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128,
+            "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1,
+            "num_experts_per_tok": 8, "first_k_dense_replace": 3, "kv_lora_rank": 512, "q_lora_rank": 1536,
+            "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 129280
+        });
+        let lite = serde_json::json!({
+            "num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 16,
+            "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64, "n_shared_experts": 2,
+            "num_experts_per_tok": 6, "first_k_dense_replace": 1, "kv_lora_rank": 512, "q_lora_rank": null,
+            "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 102400
+        });
+        for (config, parameters, active, experts, layers) in [
+            (v3, 671e9, 37.4e9, (256, 8), 61.0),
+            (lite, 15.7e9, 2.66e9, (64, 6), 27.0),
+        ] {
+            let model = Model::from_config(&config).expect("complete");
+            assert!(
+                (model.parameters / parameters - 1.0).abs() < 0.01,
+                "{}",
+                model.parameters
+            );
+            assert!((model.active / active - 1.0).abs() < 0.01, "{}", model.active);
+            assert_eq!(model.experts, Some(experts));
+            assert_eq!(model.kv_bytes_per_token(2.0), layers * (512.0 + 64.0) * 2.0);
+        }
     }
 
     #[test]

@@ -15,8 +15,7 @@ pub enum Shape {
     Square,
     Diamond,
     Triangle,
-    /// A triangle that points down.
-    Flipped,
+    TriangleDown,
     Cross,
     Ring,
 }
@@ -28,7 +27,7 @@ impl Shape {
             Shape::Square => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
             Shape::Diamond => &[(-1.25, 0.0), (0.0, -1.25), (1.25, 0.0), (0.0, 1.25)],
             Shape::Triangle => &[(-1.2, 0.96), (0.0, -1.2), (1.2, 0.96)],
-            Shape::Flipped => &[(-1.2, -0.96), (0.0, 1.2), (1.2, -0.96)],
+            Shape::TriangleDown => &[(-1.2, -0.96), (0.0, 1.2), (1.2, -0.96)],
             Shape::Circle | Shape::Cross | Shape::Ring => &[],
         }
     }
@@ -65,7 +64,7 @@ const SHAPES: [Shape; 6] = [
     Shape::Square,
     Shape::Triangle,
     Shape::Diamond,
-    Shape::Flipped,
+    Shape::TriangleDown,
     Shape::Cross,
 ];
 

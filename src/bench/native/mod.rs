@@ -3,10 +3,10 @@
 pub mod api;
 pub mod arrivals;
 pub(super) mod as_flags;
+mod during_run;
 pub mod figures;
 mod lengths;
 mod mix;
-mod on_the_way;
 mod prepare;
 mod prompts;
 pub mod settings;

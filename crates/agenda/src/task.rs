@@ -232,9 +232,9 @@ impl SearchReader {
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {
-            Probe::fallen(question)
+            Probe::overloaded(question)
         } else if seen.is_invalid_by_disturbance() {
-            Probe::unread(question)
+            Probe::without_figures(question)
         } else if seen.is_invalid() {
             return None;
         } else {
@@ -249,9 +249,9 @@ impl SearchReader {
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let question = self.question.clone();
         if failure.cause == Cause::BenchTimeout && question.value < self.endured {
-            return Some(Probe::unread(question));
+            return Some(Probe::without_figures(question));
         }
-        failure.cause.may_come_from_load().then(|| Probe::fallen(question))
+        failure.cause.may_come_from_load().then(|| Probe::overloaded(question))
     }
 }
 

@@ -349,7 +349,7 @@ fn a_low_load_that_passed_twice_is_held() {
 /// A run at so low a load that it did not end in time.
 fn slow_below(load: f64) -> impl FnMut(usize, Probe) -> Probe {
     move |_, probe| match probe.question.value < load {
-        true => Probe::unread(probe.question),
+        true => Probe::without_figures(probe.question),
         false => probe,
     }
 }

@@ -47,7 +47,7 @@ pub struct Probe {
 
 impl Probe {
     /// Returns the probe of a run in which the server crashed or too many requests failed: the load is too high.
-    pub fn fallen(question: Question) -> Probe {
+    pub fn overloaded(question: Question) -> Probe {
         Probe {
             question,
             stopped: Some(Verdict::Fail),
@@ -60,10 +60,10 @@ impl Probe {
 
     /// Returns the probe of a run without usable figures. Unless disturbances are added, it says that the load was too low for the run to
     /// end in time.
-    pub fn unread(question: Question) -> Probe {
+    pub fn without_figures(question: Question) -> Probe {
         Probe {
             stopped: None,
-            ..Probe::fallen(question)
+            ..Probe::overloaded(question)
         }
     }
 
@@ -84,7 +84,7 @@ impl Probe {
     }
 
     /// Returns true if the server crashed or too many requests failed.
-    pub(super) fn has_fallen(&self) -> bool {
+    pub(super) fn is_overloaded(&self) -> bool {
         self.stopped == Some(Verdict::Fail) && self.readings.is_empty()
     }
 

@@ -203,7 +203,7 @@ impl Target {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))
             }
             // The server crashed: the load is too high, whatever the criterion. A run that another target stopped did not crash.
-            (None, _) if probe.has_fallen() => side(FAR),
+            (None, _) if probe.is_overloaded() => side(FAR),
             (None, _) if complete => side(-FAR),
             _ => None,
         }
@@ -257,7 +257,7 @@ impl Target {
         let margin = |probe: &&Probe| {
             let readings = self.criteria.iter().filter_map(|criterion| probe.reading(criterion));
             let known: Vec<f64> = readings.map(|reading| reading.margin().clamp(-FAR, FAR)).collect();
-            let worst = match probe.has_fallen() {
+            let worst = match probe.is_overloaded() {
                 true => FAR,
                 false => known.iter().copied().reduce(f64::max)?,
             };

@@ -58,7 +58,7 @@ impl View<'_> {
         let notes = [
             self.dip_note(),
             self.doubt_note(low, high),
-            self.fallen_note(low),
+            self.overload_note(low),
             self.missing_note(found),
             self.undecided_note(found),
             self.brief_note(found),
@@ -146,10 +146,10 @@ impl View<'_> {
     }
 
     /// Note for a limit below a load that gave no figures at all: no criterion explains its position.
-    fn fallen_note(&self, low: f64) -> Option<String> {
+    fn overload_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
-        let has_fallen = at(&self.search.probes, failed).any(Probe::has_fallen);
-        has_fallen.then(|| format!("under {} the run failed altogether, see its cause", self.load(failed)))
+        let is_overloaded = at(&self.search.probes, failed).any(Probe::is_overloaded);
+        is_overloaded.then(|| format!("under {} the run failed altogether, see its cause", self.load(failed)))
     }
 
     /// Note for runs at the answer itself that missed the target, although all of them together meet it.

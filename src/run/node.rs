@@ -143,7 +143,7 @@ impl Node {
     }
 
     /// Keeps vsweep and its load generators off the cores of the servers.
-    pub(super) fn withdraw(&self) {
+    pub(super) fn leave_server_cores(&self) {
         if let Some((division, _)) = &self.division {
             // A refusal by the kernel must not end a sweep.
             let _ = division.rest.pin();
@@ -151,7 +151,7 @@ impl Node {
     }
 
     /// Lets vsweep use the cores of the servers again.
-    pub(super) fn come_back(&self) {
+    pub(super) fn use_all_cores(&self) {
         if let Some((_, allowed)) = &self.division {
             let _ = allowed.pin();
         }

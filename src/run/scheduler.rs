@@ -68,7 +68,7 @@ impl<'a> Scheduler<'a> {
             Some(_) => ReleaseWait::patient(sweep.plan.exec.wait).await,
         };
         let node = node.unwrap_or(Node::UNDIVIDED);
-        node.withdraw();
+        node.leave_server_cores();
         Scheduler {
             sweep,
             release_wait,
@@ -261,6 +261,6 @@ impl<'a> Scheduler<'a> {
 
 impl Drop for Scheduler<'_> {
     fn drop(&mut self) {
-        self.node.come_back();
+        self.node.use_all_cores();
     }
 }

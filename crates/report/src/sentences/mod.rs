@@ -25,7 +25,7 @@ use minijinja::context;
 use none::{too_large, why_no_winner};
 use parts::{estimate, margin, percent};
 use serde::Serialize;
-use sure::{near, sureness};
+use sure::{certainty_sentence, near};
 use vsweep_answer::{Answer, Better, Entrant, Estimate, Goal, QuestionAnswer, Warning, WinReason, Winner};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
@@ -89,7 +89,11 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
             why: format!(
                 "{}. {}",
                 shares.join(", "),
-                capital(&sureness(answer, together.probability, &margin(answer.margin)))
+                capital(&certainty_sentence(
+                    answer,
+                    together.probability,
+                    &margin(answer.margin)
+                ))
             ),
         })
     };
@@ -208,7 +212,7 @@ fn why(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, warnings: Ve
         chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
         margin => near(answer, answered, winner),
         sure => match answered.entrants.len() {
-            2.. => Some(sureness(answer, winner.probability, &near(answer, answered, winner))),
+            2.. => Some(certainty_sentence(answer, winner.probability, &near(answer, answered, winner))),
             _ => sure::first(answer).map(|first| format!("{first}.")),
         },
         ties => ties.clone().take(MOST_TIES).join("; "),

@@ -107,7 +107,7 @@ fn time(advice: &Advice) -> String {
 }
 
 /// States a certainty: `97 % sure to be within 1 % of the best.`
-pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
+pub fn certainty_sentence(answer: &Answer, probability: f64, near: &str) -> String {
     format!(
         "{} sure to be within {near} of the best{}{}.",
         percent(probability),

@@ -3,7 +3,7 @@
 
 use super::search::NUM_PROMPTS;
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
-use super::starved::place;
+use super::starved::span_of_param;
 use super::{FilterKind, Matrix};
 use crate::value::read_text;
 use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
@@ -178,7 +178,7 @@ pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let Some(bench) = matrix.finds_its_loads().then(uncounted).flatten() {
         let message =
             "num_prompts = 0 stands for every row of a file, and a search has to know how many requests it sends";
-        let span = place(plan, &matrix.sides.bench, bench, NUM_PROMPTS).unwrap_or_default();
+        let span = span_of_param(plan, &matrix.sides.bench, bench, NUM_PROMPTS).unwrap_or_default();
         found.object(
             span,
             message,

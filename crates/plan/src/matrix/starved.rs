@@ -27,8 +27,8 @@ pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         if let Some((requests, users)) = matrix.starved(index)
             && matrix.is_kept(index)
         {
-            let users_at = place(plan, bench, index, Vary::MaxConcurrency.name()).unwrap_or_default();
-            let requests_at = place(plan, bench, index, NUM_PROMPTS).unwrap_or(users_at);
+            let users_at = span_of_param(plan, bench, index, Vary::MaxConcurrency.name()).unwrap_or_default();
+            let requests_at = span_of_param(plan, bench, index, NUM_PROMPTS).unwrap_or(users_at);
             starved
                 .entry(requests_at)
                 .or_default()
@@ -88,7 +88,7 @@ impl Matrix {
 }
 
 /// Position of a load's parameter in the plan: the item of a list, the combination's value, or the whole value.
-pub(super) fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
+pub(super) fn span_of_param(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
     let table = Side::Bench.table();
     if !space.combos.is_empty() {
         let position = space.position(index, 0);

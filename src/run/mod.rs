@@ -196,8 +196,8 @@ impl Sweep<'_> {
 
     /// Ends the processes that killed vsweeps left behind. Waits at most `limit` for those that their guards are still ending.
     async fn clear_away(&self, limit: Duration, writer: &SessionWriter<'_>) -> Result<()> {
-        let vsweeps = writer.look(State::vsweeps);
-        match settle::clear_away(&vsweeps, limit).await {
+        let processes = writer.look(State::processes);
+        match settle::clear_away(&processes, limit).await {
             Some(note) => writer.note(&note),
             None => Ok(()),
         }

@@ -318,7 +318,7 @@ impl State {
 
     /// Returns the process ids and start times of all sessions. A session may be killed after its recorded end, while the command of
     /// `[on_finish]` runs.
-    pub fn vsweeps(&self) -> Vec<(u32, u64)> {
+    pub fn processes(&self) -> Vec<(u32, u64)> {
         let sessions = self.sessions.iter();
         sessions.map(|session| (session.pid, session.started)).collect()
     }

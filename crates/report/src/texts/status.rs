@@ -259,7 +259,7 @@ impl Status {
             doubts,
             has_begun: state.last_session().is_some(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
-            vsweeps: state.vsweeps(),
+            vsweeps: state.processes(),
             ..Status::default()
         }
     }

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(state.failed_starts(&ServerId("a".into()), 0), 1);
         apply(&mut state, [ended]);
         assert_eq!(open(&state), 0);
-        assert_eq!(state.vsweeps(), [(7, 0), (7, 0)], "either may have left a tree");
+        assert_eq!(state.processes(), [(7, 0), (7, 0)], "either may have left a tree");
     }
 
     #[test]

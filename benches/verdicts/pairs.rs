@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
-use vsweep_strategy::selection::{Arm, Logs, Member, PairedComparison, PairedOutcome, Placement, Slot};
+use vsweep_strategy::selection::{Arm, Logs, Member, PairStart, PairedComparison, PairedOutcome, Placement};
 use vsweep_strategy::stats::{ALPHA, Better, Margin, RunPrior, Start, Verdict, estimate};
 
 fn member() -> Member {
@@ -55,7 +55,7 @@ impl Trial {
         }
     }
 
-    fn start(self, node: &mut Node, slot: Slot) -> Option<Logs> {
+    fn start(self, node: &mut Node, slot: PairStart) -> Option<Logs> {
         if node.random.share() < self.failing {
             return None;
         }

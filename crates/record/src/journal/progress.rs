@@ -9,7 +9,7 @@ use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_strategy::selection::{
-    Arm, Bisection, BisectionResult, Logs, PairedComparison, PairedEnding, PairedOutcome, Placement, Slot,
+    Arm, Bisection, BisectionResult, Logs, PairStart, PairedComparison, PairedEnding, PairedOutcome, Placement,
 };
 use vsweep_strategy::stats::Start;
 
@@ -68,7 +68,7 @@ enum Selection {
 struct AskedStart {
     entrant: usize,
     /// Its position in a pair; `None` for an axis.
-    slot: Option<Slot>,
+    slot: Option<PairStart>,
 }
 
 /// The figures of a start that has all its results.
@@ -128,7 +128,7 @@ impl ComparisonDesign {
                     return ended(selection.found_so_far(starts), (starts, apart, disturbed), true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
-                let set = in_pair.filter(|_| has_sets).map(Slot::set);
+                let set = in_pair.filter(|_| has_sets).map(PairStart::set);
                 next.push(NextStart { entrant, slot, set });
                 match in_pair {
                     Some(in_pair) => pending.push(in_pair),
@@ -248,8 +248,8 @@ impl Selection {
 
     /// Returns the finding if the comparison has ended. Otherwise the error is the next start, or `None` if a start must end first.
     /// `pending` are the starts under way.
-    fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<AskedStart>> {
-        let of_pair = |slot: Slot| AskedStart {
+    fn ask(&self, pending: &[PairStart]) -> Result<ComparisonFound, Option<AskedStart>> {
+        let of_pair = |slot: PairStart| AskedStart {
             entrant: usize::from(slot.arm == Arm::New),
             slot: Some(slot),
         };
@@ -306,7 +306,7 @@ enum NodeMatch {
 }
 
 impl MeasuredOn {
-    fn add(&mut self, in_pair: Option<Slot>, start: &MeasuredStart) -> NodeMatch {
+    fn add(&mut self, in_pair: Option<PairStart>, start: &MeasuredStart) -> NodeMatch {
         if start.logs.is_none() {
             return NodeMatch::Same;
         }

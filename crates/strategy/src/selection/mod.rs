@@ -10,7 +10,7 @@ pub mod packed;
 mod paired;
 
 pub use bisected::{Bisection, BisectionResult, Bracket};
-pub use paired::{Finding, Logs, Member, PairedComparison, PairedEnding, PairedOutcome, Placement, Slot};
+pub use paired::{Finding, Logs, Member, PairStart, PairedComparison, PairedEnding, PairedOutcome, Placement};
 
 use serde::{Deserialize, Serialize};
 

@@ -24,14 +24,14 @@ pub enum Placement {
 
 /// One start of one arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Slot {
+pub struct PairStart {
     /// Index of the pair that the start belongs to.
     pub pair: usize,
     /// The arm to start.
     pub arm: Arm,
 }
 
-impl Slot {
+impl PairStart {
     /// Returns the set of GPUs, 0 or 1, that the start gets if both arms run at the same time.
     pub fn set(self) -> usize {
         usize::from((self.arm == Arm::New) != (self.pair % 2 == 1))
@@ -95,7 +95,7 @@ pub struct PairedComparison {
     max_starts: usize,
     placement: Placement,
     /// The result of each start; `None` if it failed.
-    results: Vec<(Slot, Option<Logs>)>,
+    results: Vec<(PairStart, Option<Logs>)>,
     /// Number of complete pairs at the last look.
     looked: usize,
     /// Final finding of each member, once it has one.
@@ -120,7 +120,7 @@ impl PairedComparison {
     }
 
     /// Adds the result of a start; `None` if it did not start, or died before it was measured.
-    pub fn add(&mut self, slot: Slot, logs: Option<Logs>) {
+    pub fn add(&mut self, slot: PairStart, logs: Option<Logs>) {
         self.results.push((slot, logs));
         while self.looked < self.complete() {
             self.looked += 1;
@@ -130,7 +130,7 @@ impl PairedComparison {
 
     /// Returns the outcome, or as an error the next start. The starts in `pending` were asked for and have no result yet; `Err(None)` means
     /// that one of them must end first.
-    pub fn ask(&self, pending: &[Slot]) -> Result<PairedOutcome, Option<Slot>> {
+    pub fn ask(&self, pending: &[PairStart]) -> Result<PairedOutcome, Option<PairStart>> {
         let starts = self.results.len();
         let done = |ending: PairedEnding| match pending.is_empty() {
             true => Ok(PairedOutcome {
@@ -151,14 +151,14 @@ impl PairedComparison {
         if starts + open.len() > self.max_starts {
             return done(PairedEnding::Spent);
         }
-        let may_start = |slot: &Slot| match self.placement {
+        let may_start = |slot: &PairStart| match self.placement {
             Placement::InTurn => pending.is_empty(),
             Placement::SideBySide => !pending.contains(slot),
         };
         Err(open.into_iter().find(may_start))
     }
 
-    fn measured(&self, slot: Slot) -> Option<&[Option<f64>]> {
+    fn measured(&self, slot: PairStart) -> Option<&[Option<f64>]> {
         let mut of_slot = self.results.iter().filter(|(other, _)| *other == slot);
         of_slot.find_map(|(_, logs)| logs.as_deref())
     }
@@ -178,7 +178,7 @@ impl PairedComparison {
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
         let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
-            let of = |arm: Arm| self.measured(Slot { pair, arm });
+            let of = |arm: Arm| self.measured(PairStart { pair, arm });
             let (Some(base), Some(new)) = (of(Arm::Base), of(Arm::New)) else {
                 continue;
             };
@@ -278,12 +278,12 @@ impl Finding {
 }
 
 /// Returns the two starts of a pair, in the order in which they are made.
-fn slots(pair: usize) -> [Slot; 2] {
+fn slots(pair: usize) -> [PairStart; 2] {
     let arms = match pair.is_multiple_of(2) {
         true => [Arm::Base, Arm::New],
         false => [Arm::New, Arm::Base],
     };
-    arms.map(|arm| Slot { pair, arm })
+    arms.map(|arm| PairStart { pair, arm })
 }
 
 /// A metric at a point, and the question about its ratio of new to base.

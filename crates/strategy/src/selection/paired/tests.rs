@@ -34,7 +34,7 @@ fn member() -> Member {
     }
 }
 
-fn asked(paired: &PairedComparison, pending: &[Slot]) -> Slot {
+fn asked(paired: &PairedComparison, pending: &[PairStart]) -> PairStart {
     match paired.ask(pending) {
         Err(Some(slot)) => slot,
         other => panic!("{other:?}"),
@@ -44,8 +44,8 @@ fn asked(paired: &PairedComparison, pending: &[Slot]) -> Slot {
 /// Runs a comparison to its end. `value` gives the logarithms of a start by its slot and its number; `None` if the start fails.
 fn run(
     settings: Settings,
-    mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>,
-) -> (PairedOutcome, Vec<Slot>) {
+    mut value: impl FnMut(PairStart, usize) -> Option<Vec<Option<f64>>>,
+) -> (PairedOutcome, Vec<PairStart>) {
     let mut paired = settings.start();
     let mut slots = Vec::new();
     loop {
@@ -224,7 +224,7 @@ proptest! {
 
     #[test]
     fn company_makes_no_member_easier_to_call(values in prop::collection::vec((-0.03f64..0.03, -0.03f64..0.03), 40), change in -0.06f64..0.06) {
-        let shift = |slot: Slot| if slot.arm == Arm::New { change } else { 0.0 };
+        let shift = |slot: PairStart| if slot.arm == Arm::New { change } else { 0.0 };
         let (alone, _) = run(Settings::new(vec![member()]), |slot, i| Some(vec![Some(values[i].0 + shift(slot))]));
         let (family, _) = run(Settings::new(vec![member(), member()]), |slot, i| Some(vec![Some(values[i].0 + shift(slot)), Some(values[i].1)]));
         if alone.findings[0].verdict == Verdict::Undecided {

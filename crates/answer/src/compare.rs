@@ -7,7 +7,7 @@ use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
 use super::known::{ExperimentFit, Figures, estimate_by};
-use super::model::{Draws, Parts, Posterior};
+use super::model::{Components, Draws, Posterior};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::SQRT_2;
@@ -88,7 +88,7 @@ fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
 
 /// The distributions of a metric on both sides: mixtures of normal distributions on the logarithmic scale, draws on the others.
 enum Sides<'k> {
-    Normal([Parts<'k>; 2]),
+    Normal([Components<'k>; 2]),
     Drawn([Draws; 2]),
 }
 
@@ -97,7 +97,9 @@ impl<'k> Sides<'k> {
     fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
         let (_, Ratio { base, new, .. }) = points.first()?;
         if base.0.metric.scale == Scale::Log {
-            return Some(Sides::Normal([base.0, new.0].map(|figures| figures.posterior.parts())));
+            return Some(Sides::Normal(
+                [base.0, new.0].map(|figures| figures.posterior.components()),
+            ));
         }
         let places: Vec<(usize, usize)> = points.iter().map(|(_, own)| (own.base.1, own.new.1)).collect();
         Some(Sides::Drawn(draw((base.0, new.0), &places)))

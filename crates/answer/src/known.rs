@@ -68,7 +68,7 @@ impl<'e> ExperimentFit<'e> {
 impl<'e> Figures<'e> {
     fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
         let posterior = fit(Observations::of(experiment, metric), metric);
-        let parts = posterior.parts();
+        let components = posterior.components();
         // On a linear scale the model does not know that a latency is never below 0.
         let least = if has_negative(experiment, metric) {
             f64::NEG_INFINITY
@@ -84,7 +84,7 @@ impl<'e> Figures<'e> {
                     high: value,
                 });
             }
-            let (low, high) = parts.interval(at, INTERVAL)?;
+            let (low, high) = components.interval(at, INTERVAL)?;
             let (low, high) = (metric.scale.value(low).max(least), metric.scale.value(high));
             let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
             is_finite.then_some(Estimate {
@@ -95,8 +95,8 @@ impl<'e> Figures<'e> {
         };
         let points = experiment.points.iter().enumerate();
         let estimates = points.clone().map(estimate).collect();
-        let moments = points.map(|(at, _)| parts.moments(at)).collect();
-        drop(parts);
+        let moments = points.map(|(at, _)| components.moments(at)).collect();
+        drop(components);
         Figures {
             metric,
             posterior,

@@ -192,7 +192,7 @@ proptest! {
             let known = |experiment: &Experiment| Posterior::known(Observations::of(experiment, metric), noise);
             let (before, after) = (known(&experiment), known(&more));
             for point in 0..experiment.points.len() {
-                let width = |posterior: &Posterior| posterior.parts().interval(point, 0.95).map(|(low, high)| high - low);
+                let width = |posterior: &Posterior| posterior.components().interval(point, 0.95).map(|(low, high)| high - low);
                 let (before, after) = (width(&before).expect("measured"), width(&after).expect("measured"));
                 prop_assert!(after <= before * (1.0 + 1e-6), "{} {before} to {after}", metric.name);
             }

@@ -3,7 +3,7 @@
 use super::super::experiment::{NoisePrior, Point};
 use super::block::{BlockSolution, BlockSystem};
 use super::data::{Block, Observations};
-use super::mixture::{self, Part};
+use super::mixture::{self, Component};
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseEstimate, Range};
 use super::scale::variance_of_sampling;
@@ -30,7 +30,7 @@ pub struct Posterior {
 
 /// Mean and variance of every point for each size of noise. They are computed on demand, because for many points they fill the memory.
 #[derive(Debug)]
-pub struct Parts<'p> {
+pub struct Components<'p> {
     posterior: &'p Posterior,
     /// The number of points in the blocks before each block.
     begins: Vec<usize>,
@@ -68,7 +68,7 @@ impl Posterior {
     }
 
     /// Computes the mean and variance of every point for each size of noise.
-    pub fn parts(&self) -> Parts<'_> {
+    pub fn components(&self) -> Components<'_> {
         let mut points = 0;
         let begin = |block: &Block| {
             points += block.points;
@@ -82,7 +82,7 @@ impl Posterior {
             let places = moments.iter_mut().skip(at).step_by(count);
             states.at(*noise).put_moments(places);
         }
-        Parts {
+        Components {
             posterior: self,
             begins,
             moments,
@@ -151,7 +151,7 @@ impl Posterior {
     }
 }
 
-impl Parts<'_> {
+impl Components<'_> {
     /// Returns the mean and standard deviation of a point on the metric's scale, over all sizes of noise; `None` if it was not measured.
     pub fn moments(&self, point: usize) -> Option<(f64, f64)> {
         Some(mixture::moments(&self.of(point)?))
@@ -159,27 +159,27 @@ impl Parts<'_> {
 
     /// Returns the central interval that holds a point with the given probability, on the metric's scale.
     pub fn interval(&self, point: usize, probability: f64) -> Option<(f64, f64)> {
-        let parts = self.of(point)?;
+        let components = self.of(point)?;
         let outside = (1.0 - probability) / 2.0;
         let normal = normal_quantile(outside);
         Some((
-            mixture::quantile(&parts, outside, -normal),
-            mixture::quantile(&parts, 1.0 - outside, normal),
+            mixture::quantile(&components, outside, -normal),
+            mixture::quantile(&components, 1.0 - outside, normal),
         ))
     }
 
     /// Returns the normal distributions of a point, one for each size of noise.
-    pub fn of(&self, point: usize) -> Option<Vec<Part>> {
+    pub fn of(&self, point: usize) -> Option<Vec<Component>> {
         let (block, position) = (*self.posterior.observations.places.get(point)?)?;
         let noises = &self.posterior.noises;
         let from = (self.begins[block] + position) * noises.len();
         let moments = self.moments[from..].iter().zip(noises);
-        let parts = moments.map(|((mean, variance), (_, weight))| Part {
+        let components = moments.map(|((mean, variance), (_, weight))| Component {
             mean: *mean,
             variance: *variance,
             weight: *weight,
         });
-        Some(parts.collect())
+        Some(components.collect())
     }
 }
 
@@ -445,9 +445,9 @@ mod tests {
                 "{found} {likelihood} {first}"
             );
             let posterior = Posterior::known(own.clone(), noise);
-            let parts = posterior.parts();
+            let components = posterior.components();
             for (point, (mean, variance)) in moments.into_iter().enumerate() {
-                let found = parts.moments(point).expect("measured");
+                let found = components.moments(point).expect("measured");
                 assert!(
                     (found.0 - mean).abs() < 1e-6 && (found.1 - variance.sqrt()).abs() < 1e-6,
                     "{found:?}"
@@ -459,14 +459,14 @@ mod tests {
     #[test]
     fn draws_have_the_moments_of_the_posterior() {
         let own = Posterior::fit(observations(), &NoisePrior::THROUGHPUT);
-        let (draws, parts) = (own.draw(1, 4000, 4000, &[0, 1, 2, 3]), own.parts());
+        let (draws, components) = (own.draw(1, 4000, 4000, &[0, 1, 2, 3]), own.components());
         for (point, draws) in (0..4).map(|point| (point, &draws[point])) {
-            let (mean, deviation) = parts.moments(point).expect("measured");
+            let (mean, deviation) = components.moments(point).expect("measured");
             let drawn = draws.iter().sum::<f64>() / draws.len() as f64;
             let spread = draws.iter().map(|draw| (draw - drawn).powi(2)).sum::<f64>() / draws.len() as f64;
             assert!((drawn - mean).abs() < 0.1 * deviation, "{drawn} {mean}");
             assert!((spread.sqrt() / deviation - 1.0).abs() < 0.1, "{spread} {deviation}");
-            let (low, high) = parts.interval(point, 0.95).expect("measured");
+            let (low, high) = components.interval(point, 0.95).expect("measured");
             let inside = draws.iter().filter(|draw| low <= **draw && **draw <= high).count();
             assert!((3750..3850).contains(&inside), "{inside}");
         }

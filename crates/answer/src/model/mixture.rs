@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 /// One of the normal distributions of a mixture.
 #[derive(Debug, Clone, Copy)]
-pub struct Part {
+pub struct Component {
     /// Its mean.
     pub mean: f64,
     /// Its variance.
@@ -20,21 +20,30 @@ const MOST_STEPS: usize = 60;
 const LAST_STEP: f64 = 1e-5;
 
 /// Returns the mean and standard deviation of a mixture.
-pub fn moments(parts: &[Part]) -> (f64, f64) {
-    let mean: f64 = parts.iter().map(|part| part.mean * part.weight).sum();
-    let second = parts
+pub fn moments(components: &[Component]) -> (f64, f64) {
+    let mean: f64 = components
         .iter()
-        .map(|part| (part.variance + (part.mean - mean).powi(2)) * part.weight);
+        .map(|component| component.mean * component.weight)
+        .sum();
+    let second = components
+        .iter()
+        .map(|component| (component.variance + (component.mean - mean).powi(2)) * component.weight);
     (mean, second.sum::<f64>().sqrt())
 }
 
 /// Returns the quantile of a mixture at `probability`, by Halley's method between bounds; NaN if a moment is not finite. The search begins
 /// near `normal`, the quantile of the standard normal distribution.
-pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
-    let (mean, spread) = moments(parts);
-    let own: Vec<(f64, f64, f64)> = parts
+pub fn quantile(components: &[Component], probability: f64, normal: f64) -> f64 {
+    let (mean, spread) = moments(components);
+    let own: Vec<(f64, f64, f64)> = components
         .iter()
-        .map(|part| (part.mean, part.variance.sqrt().max(f64::MIN_POSITIVE), part.weight))
+        .map(|component| {
+            (
+                component.mean,
+                component.variance.sqrt().max(f64::MIN_POSITIVE),
+                component.weight,
+            )
+        })
         .collect();
     let reach = |sign: f64| {
         own.iter()
@@ -161,24 +170,26 @@ mod tests {
         let sizes: Vec<(f64, f64, f64)> = (1..=60)
             .map(|size| (7.0, (f64::from(size) / 500.0).powi(2), 1.0 / 60.0))
             .collect();
-        for parts in [&narrow[..], &apart, &one, &exact, &sizes] {
-            let parts: Vec<Part> = parts
+        for components in [&narrow[..], &apart, &one, &exact, &sizes] {
+            let components: Vec<Component> = components
                 .iter()
-                .map(|(mean, variance, weight)| Part {
+                .map(|(mean, variance, weight)| Component {
                     mean: *mean,
                     variance: *variance,
                     weight: *weight,
                 })
                 .collect();
             for probability in [0.001, 0.025, 0.3, 0.975, 0.999] {
-                let found = quantile(&parts, probability, -normal_quantile(probability));
+                let found = quantile(&components, probability, -normal_quantile(probability));
                 let below = |at: f64| {
-                    let own = parts.iter();
-                    own.map(|part| part.weight * standard_normal((at - part.mean) / part.variance.sqrt()).0)
-                        .sum::<f64>()
+                    let own = components.iter();
+                    own.map(|component| {
+                        component.weight * standard_normal((at - component.mean) / component.variance.sqrt()).0
+                    })
+                    .sum::<f64>()
                 };
-                match parts[0].variance > 0.0 {
-                    true => assert!((below(found) - probability).abs() < 1e-11, "{found} {parts:?}"),
+                match components[0].variance > 0.0 {
+                    true => assert!((below(found) - probability).abs() < 1e-11, "{found} {components:?}"),
                     false => assert!((found - 2.0).abs() < 1e-12, "{found}"),
                 }
             }

@@ -23,7 +23,7 @@ mod scale;
 mod shrink;
 
 pub use data::Observations;
-pub use fit::{Parts, Posterior};
+pub use fit::{Components, Posterior};
 pub use noise::{Basis, Noise, NoiseEstimate};
 pub(super) use sample::Draws;
 pub(super) use scale::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, relative_to_angle, variance_of_sampling};

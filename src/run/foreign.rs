@@ -23,16 +23,16 @@ const REMARK: &str = "imported from a tree of vLLM; which start of the server it
 
 /// One run of another program.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct ImportedRun {
     /// Number of the repetition, from 0.
     pub run: u32,
     /// The result of its client, followed by the number of the run and the parameters of the sweep; or the reason for its failure.
     pub result: std::result::Result<Params, String>,
 }
 
-impl Foreign {
+impl ImportedRun {
     /// Reads a run's file of vLLM's sweep. An error completes a sentence that begins with the file's name.
-    pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
+    pub fn read(path: &Path, run: u32) -> std::result::Result<ImportedRun, String> {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             return Err("is a link or another special file; put the file itself there".to_owned());
         }
@@ -49,7 +49,7 @@ impl Foreign {
                 None => Ok(content),
             },
         };
-        Ok(Foreign { run, result })
+        Ok(ImportedRun { run, result })
     }
 }
 
@@ -58,14 +58,14 @@ impl Foreign {
 pub fn import_results(
     plan: &Plan,
     matrix: &Matrix,
-    mut runs: Vec<Vec<Foreign>>,
+    mut runs: Vec<Vec<ImportedRun>>,
     recorder: &mut Recorder,
 ) -> Result<Vec<String>> {
     begin(plan, matrix, recorder)?;
     runs.reverse();
     let mut lost_names = Vec::new();
     for server in matrix.servers() {
-        let points: Vec<(Point, Vec<Foreign>)> = matrix
+        let points: Vec<(Point, Vec<ImportedRun>)> = matrix
             .points_of(&server)
             .map(|point| (point, runs.pop().unwrap_or_default()))
             .collect();
@@ -107,7 +107,7 @@ fn record(
     plan: &Plan,
     server: &ServerConfig,
     point: &Point,
-    run: Foreign,
+    run: ImportedRun,
     recorder: &mut Recorder,
     lost_names: &mut Vec<String>,
 ) -> Result<()> {

@@ -37,7 +37,7 @@ use crate::units::show_many;
 pub use changes::Changes;
 pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
 use foreign::declared;
-pub use foreign::{Foreign, import_results};
+pub use foreign::{ImportedRun, import_results};
 pub use interrupt::Interrupt;
 use itertools::Itertools;
 pub use lease::{LeaseContent, Leases, Share, chosen_group, group_name, leases_in_use};

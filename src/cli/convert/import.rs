@@ -15,7 +15,7 @@ use crate::journal::{Directory, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, Plan, World};
 use crate::report;
-use crate::run::{Foreign, import_results};
+use crate::run::{ImportedRun, import_results};
 use crate::shell::shell_word;
 use crate::units::show_many;
 use serde_json::Value;
@@ -237,7 +237,7 @@ fn print_next_steps(plan: &Plan, imported: &PlanImport, to: &Path, path: &Path) 
 }
 
 /// Reads the runs of each folder. A result that cannot be read is left out and added to `problems`.
-fn find_runs(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<Foreign>>> {
+fn find_runs(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<ImportedRun>>> {
     let entries = fs::read_dir(tree).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let entries = entries.map_err(Error::io("read", tree))?.into_iter();
     let names = entries
@@ -265,7 +265,7 @@ fn find_runs(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Res
 }
 
 /// Reads the runs of one folder, by ascending number.
-fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
+fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<ImportedRun> {
     // File names by the numbers of their runs.
     let mut results = BTreeMap::new();
     let mut failures = BTreeMap::new();
@@ -290,7 +290,7 @@ fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
     let read = failures.into_iter().filter_map(|(number, name)| {
         let path = folder.join(name);
         let refused = |problem| problems.push(format!("{} {problem}; it is left to be measured", path.display()));
-        Foreign::read(&path, number).map_err(refused).ok()
+        ImportedRun::read(&path, number).map_err(refused).ok()
     });
     read.collect()
 }

@@ -173,7 +173,7 @@ fn engines(limits: &[ServerLimits]) -> usize {
 
 /// The parameters of the benchmark.
 pub const TABLE: Table = Table {
-    whose: "the iterations benchmark",
+    benchmark: "the iterations benchmark",
     groups: &[
         ParamGroup::of("Batch", BatchParams::PARAMS),
         ParamGroup::of("Server", ServerParams::PARAMS),

@@ -52,7 +52,7 @@ pub struct NativeSettings {
 
 /// All parameters of the native benchmark, named as the flags of `vllm bench serve`.
 pub const TABLE: Table = Table {
-    whose: "the native benchmark",
+    benchmark: "the native benchmark",
     groups: GROUPS,
     has_datasets: true,
     remedy: "remove it, or use a command such as \"vllm bench serve\"",

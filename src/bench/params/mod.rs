@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Table {
     /// Name of the benchmark in sentences.
-    pub whose: &'static str,
+    pub benchmark: &'static str,
     /// The benchmark's own parameters, in the order of the help.
     pub groups: &'static [ParamGroup],
     /// True if the table includes the parameters of all datasets.
@@ -64,7 +64,7 @@ impl Table {
             (None, []) => format!("; {}", self.remedy),
             (None, near) => format!("; did you mean \"{}\"?", near.join("\" or \"")),
         };
-        format!("{} has no parameter \"{name}\"{reason}", self.whose)
+        format!("{} has no parameter \"{name}\"{reason}", self.benchmark)
     }
 }
 

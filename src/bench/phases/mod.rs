@@ -247,7 +247,7 @@ impl LoadWindow {
 
 /// The parameters of the benchmark.
 pub const TABLE: Table = Table {
-    whose: "the phases benchmark",
+    benchmark: "the phases benchmark",
     groups: &[
         ParamGroup::of("Window", WindowParams::PARAMS),
         ParamGroup::of("Server", ServerParams::PARAMS),

@@ -4,7 +4,7 @@
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
-use super::driver::{EngineEvent, Handle, TimedFault, Truth};
+use super::driver::{EngineEvent, EngineHandle, TimedFault, Truth};
 use super::fault::{self, After, Fault};
 use super::flags::{self, Flags, Refusal};
 use super::log::{self, Source};
@@ -155,7 +155,7 @@ async fn run_with_engine(
 fn start_driver(
     settings: &ServerSettings,
     vocabulary: u32,
-) -> std::io::Result<(Handle, UnboundedReceiver<TimedFault>)> {
+) -> std::io::Result<(EngineHandle, UnboundedReceiver<TimedFault>)> {
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
     let (sender, due_faults) = unbounded_channel();
     let mut pending_faults = Vec::new();
@@ -174,10 +174,10 @@ fn start_driver(
     }
     let replicas = 0..settings.cost.data_parallel as u64;
     let engines = replicas.map(|replica| settings.engine(vocabulary, replica)).collect();
-    Ok((Handle::start(engines, truth, pending_faults, sender)?, due_faults))
+    Ok((EngineHandle::start(engines, truth, pending_faults, sender)?, due_faults))
 }
 
-fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
+fn app(settings: ServerSettings, driver: EngineHandle, tokenizer: Tokenizer) -> App {
     App {
         fingerprint: format!("vllm-{}-{:08x}", api::VERSION, settings.server as u32),
         settings,

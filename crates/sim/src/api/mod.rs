@@ -11,7 +11,7 @@ mod request;
 mod stream;
 
 use self::error::ApiError;
-use super::driver::Handle;
+use super::driver::EngineHandle;
 use super::log;
 use super::settings::{Adapter, ServerSettings};
 use super::tokenizer::Tokenizer;
@@ -37,7 +37,7 @@ pub struct App {
     /// Converts texts to tokens and back.
     pub tokenizer: Tokenizer,
     /// The running engines.
-    pub driver: Handle,
+    pub driver: EngineHandle,
     /// True if the engine process has died.
     pub engine_dead: AtomicBool,
     /// True if the server no longer answers anything.

@@ -40,7 +40,7 @@ pub enum EngineEvent {
 pub struct Submission {
     /// Names the request in the truth file.
     pub id: String,
-    /// Names the request in [`Handle::abort`].
+    /// Names the request in [`EngineHandle::abort`].
     pub number: u64,
     /// The sequences, in the order of the choices.
     pub sequences: Vec<SequenceRequest>,
@@ -81,21 +81,21 @@ struct Shared {
 }
 
 /// The handle of all engines. Commands to an engine whose thread has ended are lost.
-pub struct Handle {
+pub struct EngineHandle {
     lanes: Vec<LaneHandle>,
     shared: Arc<Shared>,
     /// Start of the search for the least busy engine, so that ties rotate.
     next: AtomicUsize,
 }
 
-impl Handle {
+impl EngineHandle {
     /// Starts a thread for each engine. Each of `pending_faults` is sent to `due_faults` once its number of requests was admitted.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,
         pending_faults: Vec<(u64, TimedFault)>,
         due_faults: UnboundedSender<TimedFault>,
-    ) -> std::io::Result<Handle> {
+    ) -> std::io::Result<EngineHandle> {
         let shared = Arc::new(Shared {
             truth,
             pending_faults: Mutex::new(pending_faults),
@@ -104,7 +104,7 @@ impl Handle {
             hung: AtomicBool::new(false),
         });
         let lanes = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
-        Ok(Handle {
+        Ok(EngineHandle {
             lanes: lanes.collect::<std::io::Result<_>>()?,
             shared,
             next: AtomicUsize::new(0),

@@ -100,7 +100,7 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 9] {
         number(gpu.memory_clock_mhz),
         number(gpu.temperature_celsius),
         throttle.unwrap_or_default(),
-        number(gpu.strangers),
+        number(gpu.other_processes),
     ]
 }
 

@@ -30,7 +30,7 @@ pub struct GpuReading {
     /// Reasons why it is slowed down; empty if it is not. Idling and clocks set by the user do not count.
     pub throttle: Option<Vec<&'static str>>,
     /// Number of processes that compute on it and do not belong to the server.
-    pub strangers: Option<f64>,
+    pub other_processes: Option<f64>,
 }
 
 impl GpuReading {
@@ -130,7 +130,7 @@ impl Gpus {
             memory_clock_mhz: clock(Clock::Memory),
             temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
             throttle: gpu.current_throttle_reasons().ok().map(name_reasons),
-            strangers: processes(&gpu).map(|all| all.into_iter().filter(is_strange).count() as f64),
+            other_processes: processes(&gpu).map(|all| all.into_iter().filter(is_strange).count() as f64),
             ..nothing
         }
     }

@@ -147,7 +147,7 @@ impl Series {
             rates: servers.windows(2).filter_map(rate).collect(),
             speeds: servers.windows(2).filter_map(speed).collect(),
             slowed_share: share(|gpu| gpu.slowed_by(|reasons| reasons.iter().any(|reason| SLOWED.contains(reason)))),
-            shared_share: share(|gpu| Some(f64::from(u8::from(gpu.strangers? > 0.0)))),
+            shared_share: share(|gpu| Some(f64::from(u8::from(gpu.other_processes? > 0.0)))),
             acceptance: servers.windows(2).filter_map(accepted).collect(),
         }
     }
@@ -216,7 +216,7 @@ const OF_EACH_GPU: [SummedFigure<GpuReading>; 8] = [
     ("gpu_sm_clock_mhz_min", |gpu| gpu.sm_clock_mhz, min),
     ("gpu_memory_clock_mhz_mean", |gpu| gpu.memory_clock_mhz, mean),
     ("gpu_temperature_celsius_max", |gpu| gpu.temperature_celsius, max),
-    ("gpu_other_processes_max", |gpu| gpu.strangers, max),
+    ("gpu_other_processes_max", |gpu| gpu.other_processes, max),
     ("gpu_throttled_share", |gpu| gpu.slowed_by(|all| !all.is_empty()), mean),
 ];
 const OF_HOST: [SummedFigure<Host>; 4] = [

@@ -4,6 +4,7 @@
 use super::space::{Budget, Incumbent, Outlook, Trial};
 use super::state::Optimized;
 use super::view::View;
+use std::collections::BTreeSet;
 
 /// Minimum number of starts before anything is certain, because the sizes of effects are hardly known until then.
 const FEWEST_STARTS: usize = 16;
@@ -78,8 +79,21 @@ impl Optimized {
     fn chance_in(&self, view: &View, best: usize, rivals: usize) -> f64 {
         let is_undecided = |at: usize| self.trials_of(at).any(|trial| matches!(trial, Trial::Undecided { .. }));
         let is_rival = |at: usize| self.judged.is_none() || (self.measured_mean(at).is_none() && !is_undecided(at));
-        self.draws(view, best, rivals)
-            .chance(best, self.rules.margin, &is_rival)
+        let chance = self
+            .draws(view, best, rivals)
+            .chance(best, self.rules.margin, &is_rival);
+        chance * (1.0 - self.surprise())
+    }
+
+    /// Returns the probability that the best is a candidate that no surface knows of, such as two settings that are good only together and
+    /// were never started together. It is Jeffreys' estimate for an event that no start has shown.
+    fn surprise(&self) -> f64 {
+        let all = self.candidates.len() as f64;
+        let started: BTreeSet<usize> = self.trials.iter().map(|(at, _)| *at).collect();
+        if self.is_unbeatable() || self.is_predicted() {
+            return 0.0;
+        }
+        0.5 / (self.trials.len() as f64 + 1.0) * (1.0 - started.len() as f64 / all)
     }
 
     /// Returns the largest value that the plan allows a candidate, if its starts reached it.

@@ -6,6 +6,7 @@
 mod certainty;
 mod chance;
 mod feasibility;
+mod gains;
 mod shape;
 mod sites;
 mod space;

@@ -1,10 +1,11 @@
-//! Chooses the first starts: candidates that together give the most information about all others.
+//! Chooses the first starts, candidates that together give the most information about all others, and knows which pairs of levels were started.
 
 use super::shape::Shape;
 use super::sites::Datum;
 use super::space::Space;
 use super::surface::{Data, of_shape};
 use crate::stats::Random;
+use std::collections::HashSet;
 
 /// Maximum number of candidates that are considered for a start.
 const CONSIDERED: usize = 120;
@@ -14,6 +15,27 @@ const COUNTED: usize = 80;
 const SIGNAL: f64 = 0.3;
 /// Assumed variance of the logarithm of a measured figure.
 const NOISE: f64 = 4e-4;
+
+/// The pairs of levels that some candidates combine: two axes, and a level of each.
+pub(super) struct Combined(HashSet<[usize; 4]>);
+
+impl Combined {
+    pub(super) fn new(space: &Space, candidates: impl Iterator<Item = usize>) -> Combined {
+        Combined(candidates.flat_map(|at| pairs(space, at)).collect())
+    }
+
+    /// Returns the share of a candidate's pairs of levels that none of these candidates combines; 0 with less than two axes.
+    pub(super) fn new_share(&self, space: &Space, candidate: usize) -> f64 {
+        let all = space.len() * space.len().saturating_sub(1) / 2;
+        let new = pairs(space, candidate).filter(|pair| !self.0.contains(pair));
+        new.count() as f64 / all.max(1) as f64
+    }
+}
+
+fn pairs(space: &Space, candidate: usize) -> impl Iterator<Item = [usize; 4]> {
+    let level = move |axis| space.level(axis, candidate);
+    (0..space.len()).flat_map(move |a| (0..a).map(move |b| [a, b, level(a), level(b)]))
+}
 
 /// Returns the candidate whose measurement, after those in `seen`, leaves the least uncertainty about all candidates that work.
 /// Candidates that are likely to work are preferred: `likely` has each candidate's probability to work. `None` if all were seen.

@@ -1,6 +1,6 @@
 //! The state of an optimisation, a fold over the results of starts, and the choice of the next starts.
 
-use super::chance::{Draws, bounded, gain};
+use super::chance::Draws;
 use super::space::{
     Axis, Candidate, CompiledGraphs, EndReason, Estimate, Exclusion, Incumbent, Outlook, Proposal, Reason, Rules,
     Space, Trial,
@@ -16,26 +16,23 @@ const SPREAD: (usize, usize) = (6, 10);
 const SPREAD_PREDICTED: usize = 6;
 /// Maximum number of starts of a candidate, unless [`Rules::best_starts`] asks for more starts of the best one.
 const MOST_STARTS: usize = 6;
-/// Assumed probability that the first probe of a new candidate shows that it cannot win.
-const LIKELY_LOST: f64 = 0.7;
 /// Maximum number of starts of a candidate whose searches end undecided.
 const MOST_UNDECIDED: usize = 2;
 /// Number of standard deviations between an estimate and its bounds. It is large because the surface itself may be wrong.
 const BOUND: f64 = 5.0;
-/// Least distance, as a compressed logarithm, between an estimate that rests on a prediction and its upper bound. If the bottleneck is
-/// another resource than predicted, the value may be off by a factor of five: in 800 drawn nodes the best candidate lay up to 1.44 below
-/// the highest prediction. Residuals of measured candidates do not show this, because most predictions are almost exact.
-const TWIN_BOUND: f64 = 1.5;
+/// Least distance, as a compressed logarithm, between the estimate of a candidate that was never started and its upper bound. If the
+/// bottleneck is another resource than predicted, the value may be off by a factor of five: in 800 drawn nodes the best candidate lay up to
+/// 1.44 below the highest prediction. Without predictions, settings that are good only together lie up to 1.1 below. Residuals of measured
+/// candidates do not show this.
+const GUESS_BOUND: f64 = 1.5;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
-/// Maximum number of candidates from which further proposals of a batch are chosen.
-const SHORTLIST: usize = 400;
 
 /// An optimisation under way.
 #[derive(Debug, Clone)]
 pub struct Optimized {
     pub(super) candidates: Vec<Candidate>,
-    space: Space,
+    pub(super) space: Space,
     pub(super) rules: Rules,
     pub(super) trials: Vec<(usize, Trial)>,
     /// Number of trials that took nothing from the budget.
@@ -150,21 +147,6 @@ impl Optimized {
         Estimate { ln_value, sd, excluded }
     }
 
-    /// Returns the gain in the logarithm of the best candidate's value that is expected from `seconds` more of server time. If the measured
-    /// candidates were judged, only candidates that were not measured can bring a gain.
-    pub fn expected_gain(&self, seconds: f64) -> f64 {
-        let Some(best) = self.best() else { return 0.0 };
-        let mut left = seconds;
-        let scored = self.scored(&[], None).into_iter().map(|(at, _)| at);
-        let scored = scored.filter(|at| self.judged.is_none() || self.measured_mean(*at).is_none());
-        let affordable = scored.take_while(|at| {
-            left -= self.cost(*at, 0.5);
-            left >= 0.0
-        });
-        let affordable: Vec<usize> = affordable.collect();
-        self.draws(self.view(), best, usize::MAX).gain(best, &affordable)
-    }
-
     /// Returns the next start of the initial design: the defaults, then candidates that are spread over all. `None` once it is complete.
     fn next_initial(&self, busy: &[usize]) -> Option<Proposal> {
         let started: Vec<usize> = self
@@ -182,8 +164,7 @@ impl Optimized {
         if self.is_unbeatable() {
             return None;
         }
-        let is_predicted = self.candidates.iter().any(|candidate| candidate.predicted.is_some());
-        let wanted = match is_predicted {
+        let wanted = match self.is_predicted() {
             true => SPREAD_PREDICTED,
             false => (self.space.len() + 3).clamp(SPREAD.0, SPREAD.1),
         };
@@ -199,6 +180,11 @@ impl Optimized {
             candidate,
             reason: Reason::Spread,
         })
+    }
+
+    /// Returns true if the twin predicts candidates. It knows of settings that are good only together.
+    pub(super) fn is_predicted(&self) -> bool {
+        self.candidates.iter().any(|candidate| candidate.predicted.is_some())
     }
 
     /// Returns the probability that each candidate works.
@@ -237,27 +223,7 @@ impl Optimized {
         Ok(within_budget.collect())
     }
 
-    /// Returns at most `most` starts with the largest expected gain for their cost, of all candidates or only of those in `among`.
-    fn most_promising(&self, busy: &[usize], most: usize, among: Option<BTreeSet<usize>>) -> Vec<Proposal> {
-        let mut busy = busy.to_vec();
-        let mut proposals = Vec::new();
-        let mut shortlist: Option<Vec<usize>> = among.map(|among| among.into_iter().collect());
-        while proposals.len() < most {
-            let scored = self.scored(&busy, shortlist.as_deref());
-            let Some((candidate, _)) = scored.first().copied() else {
-                break;
-            };
-            proposals.push(Proposal {
-                candidate,
-                reason: self.reason(candidate),
-            });
-            busy.push(candidate);
-            shortlist.get_or_insert_with(|| scored.iter().take(SHORTLIST).map(|(at, _)| *at).collect());
-        }
-        proposals
-    }
-
-    fn reason(&self, candidate: usize) -> Reason {
+    pub(super) fn reason(&self, candidate: usize) -> Reason {
         let view = self.view();
         let (ln_value, sd) = view.overall(candidate);
         match self.trials_of(candidate).next() {
@@ -268,51 +234,6 @@ impl Optimized {
                 ln_best: view.uncompressed(self.lower_bound().unwrap_or(ln_value)),
             },
         }
-    }
-
-    /// Returns the candidates that may be started, most promising first, each with its expected gain per second of server time.
-    fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<(usize, f64)> {
-        let view = self.view();
-        let all: Vec<usize> = among.map_or_else(|| (0..self.candidates.len()).collect(), <[usize]>::to_vec);
-        let beliefs = match busy.is_empty() {
-            true => {
-                let of = |beliefs: &Vec<_>| all.iter().map(|at| beliefs[*at]).collect();
-                view.beliefs.iter().map(of).collect()
-            }
-            false => view.after(&self.space, busy, &all),
-        };
-        let means: Vec<(usize, f64)> = self.measured().into_iter().map(|at| (at, view.overall(at).0)).collect();
-        let best_but = |at: usize| {
-            let others = means.iter().filter(|(other, _)| *other != at);
-            others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| *other)
-        };
-        let best = best_but(usize::MAX);
-        let second = best.and_then(best_but);
-        let mut scored = Vec::new();
-        for (i, at) in all.iter().enumerate() {
-            if busy.contains(at) || !self.may_start(*at) {
-                continue;
-            }
-            let other = if best == Some(*at) { second } else { best };
-            let is_known = self.measured_mean(*at).is_some();
-            let bound = self.bound(*at);
-            let gains = view.surfaces.iter().zip(&beliefs).zip(&view.beliefs);
-            let gains = gains.map(|((surface, beliefs), now)| {
-                let noise = surface.start_variance() + 1e-4;
-                let other = other.map_or(now[*at].mean - 1.0, |other| {
-                    self.reached(other).unwrap_or(now[other].mean)
-                });
-                let belief = bounded(beliefs[i], bound);
-                gain(belief, noise, other, is_known, self.candidates[*at].most)
-            });
-            let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
-            let works = view.feasibility[*at];
-            let works = if is_known { 1.0 } else { works.fits * works.meets };
-            let lost = if is_known { 0.0 } else { LIKELY_LOST };
-            scored.push((*at, gain * works / self.cost(*at, lost)));
-        }
-        scored.sort_by(|(a, gain), (b, other)| other.total_cmp(gain).then(a.cmp(b)));
-        scored
     }
 
     /// Returns the best candidate, while it lacks starts that the rules ask for.
@@ -345,8 +266,8 @@ impl Optimized {
 
     /// Returns the difference between an estimate and its upper bound.
     fn reach(&self, candidate: usize, sd: f64) -> f64 {
-        let is_guess = self.candidates[candidate].predicted.is_some() && self.trials_of(candidate).next().is_none();
-        (BOUND * sd).max(if is_guess { TWIN_BOUND } else { 0.0 })
+        let is_guess = self.trials_of(candidate).next().is_none();
+        (BOUND * sd).max(if is_guess { GUESS_BOUND } else { 0.0 })
     }
 
     /// Returns the lower bound of the best candidate's value.
@@ -371,11 +292,12 @@ impl Optimized {
     }
 
     /// Returns the lowest upper bound that starts of a candidate showed; `None` if another start of it was measured.
-    fn bound(&self, candidate: usize) -> Option<f64> {
+    pub(super) fn bound(&self, candidate: usize) -> Option<f64> {
         let bounds = self.trials_of(candidate).filter_map(Trial::upper);
         bounds
             .reduce(f64::min)
             .filter(|_| self.measured_mean(candidate).is_none())
+            .map(|bound| self.view().compressed(bound))
     }
 
     /// Returns the candidates that were measured, in order. They are few, so a search for the best needs to look only at them.

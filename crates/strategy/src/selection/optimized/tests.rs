@@ -100,10 +100,6 @@ fn the_best_is_found_and_only_finalists_are_started_again() {
     let started = |at: &usize| proposals.iter().any(|of| of.candidate == *at);
     let left: Vec<usize> = (0..32).filter(|at| !started(at)).collect();
     assert!(left.len() >= 8, "{proposals:?}");
-    assert!(
-        left.iter()
-            .any(|at| optimized.estimate(*at).excluded == Some(Exclusion::CannotWin))
-    );
     assert!(optimized.expected_gain(3600.0) < 0.01);
 }
 

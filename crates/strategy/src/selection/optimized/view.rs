@@ -52,7 +52,7 @@ impl View {
             .iter()
             .filter_map(|(at, trial)| match *trial {
                 Trial::Measured { ln_value, sd } => Some((*at, Datum::Value(compressed(ln_value, top), sd * sd))),
-                _ => Some((*at, Datum::Below(trial.upper()?, PROBE_SD * PROBE_SD))),
+                _ => Some((*at, Datum::Below(compressed(trial.upper()?, top), PROBE_SD * PROBE_SD))),
             })
             .collect();
         let predicted: Vec<_> = candidates.iter().filter_map(|candidate| candidate.predicted).collect();
@@ -154,6 +154,11 @@ impl View {
             true => self.top - CLEARLY_WORSE * (below / CLEARLY_WORSE - 1.0).exp(),
             false => ln_value,
         }
+    }
+
+    /// Returns the logarithm of a value as the surfaces know it: compressed if it is clearly worse than the highest observed one.
+    pub(super) fn compressed(&self, ln_value: f64) -> f64 {
+        compressed(ln_value, self.top)
     }
 
     /// Returns the mean and standard deviation of a candidate's value over all surfaces.

@@ -1,0 +1,106 @@
+//! The gains that are expected from further starts, and the most promising of these.
+
+use super::chance::{bounded, gain};
+use super::space::Proposal;
+use super::spread;
+use super::state::Optimized;
+use std::collections::BTreeSet;
+
+/// Assumed probability that the first probe of a new candidate shows that it cannot win.
+const LIKELY_LOST: f64 = 0.7;
+/// Additional weight of a gain where no start combined any two of the candidate's levels, because settings that are good only together are
+/// found in no other way.
+const NOVELTY: f64 = 2.0;
+/// Maximum number of candidates from which further proposals of a batch are chosen.
+const SHORTLIST: usize = 400;
+
+impl Optimized {
+    /// Returns the gain in the logarithm of the best candidate's value that is expected from `seconds` more of server time. If the measured
+    /// candidates were judged, only candidates that were not measured can bring a gain.
+    pub fn expected_gain(&self, seconds: f64) -> f64 {
+        let Some(best) = self.best() else { return 0.0 };
+        let mut left = seconds;
+        let scored = self.scored(&[], None).into_iter().map(|(at, _)| at);
+        let scored = scored.filter(|at| self.judged.is_none() || self.measured_mean(*at).is_none());
+        let affordable = scored.take_while(|at| {
+            left -= self.cost(*at, 0.5);
+            left >= 0.0
+        });
+        let affordable: Vec<usize> = affordable.collect();
+        self.draws(self.view(), best, usize::MAX).gain(best, &affordable)
+    }
+
+    /// Returns at most `most` starts with the largest expected gain for their cost, of all candidates or only of those in `among`.
+    pub(super) fn most_promising(&self, busy: &[usize], most: usize, among: Option<BTreeSet<usize>>) -> Vec<Proposal> {
+        let mut busy = busy.to_vec();
+        let mut proposals = Vec::new();
+        let mut shortlist: Option<Vec<usize>> = among.map(|among| among.into_iter().collect());
+        while proposals.len() < most {
+            let scored = self.scored(&busy, shortlist.as_deref());
+            let Some((candidate, _)) = scored.first().copied() else {
+                break;
+            };
+            proposals.push(Proposal {
+                candidate,
+                reason: self.reason(candidate),
+            });
+            busy.push(candidate);
+            shortlist.get_or_insert_with(|| scored.iter().take(SHORTLIST).map(|(at, _)| *at).collect());
+        }
+        proposals
+    }
+
+    /// Returns the candidates that may be started, most promising first, each with its expected gain per second of server time.
+    fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<(usize, f64)> {
+        let view = self.view();
+        let all: Vec<usize> = among.map_or_else(|| (0..self.candidates.len()).collect(), <[usize]>::to_vec);
+        let beliefs = match busy.is_empty() {
+            true => {
+                let of = |beliefs: &Vec<_>| all.iter().map(|at| beliefs[*at]).collect();
+                view.beliefs.iter().map(of).collect()
+            }
+            false => view.after(&self.space, busy, &all),
+        };
+        let means: Vec<(usize, f64)> = self.measured().into_iter().map(|at| (at, view.overall(at).0)).collect();
+        let best_but = |at: usize| {
+            let others = means.iter().filter(|(other, _)| *other != at);
+            others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| *other)
+        };
+        let best = best_but(usize::MAX);
+        let second = best.and_then(best_but);
+        let is_predicted = self.is_predicted();
+        let started = self.trials.iter().map(|(at, _)| *at).chain(busy.iter().copied());
+        let combined = spread::Combined::new(&self.space, started);
+        let mut scored = Vec::new();
+        for (i, at) in all.iter().enumerate() {
+            if busy.contains(at) || !self.may_start(*at) {
+                continue;
+            }
+            let other = if best == Some(*at) { second } else { best };
+            let is_known = self.measured_mean(*at).is_some();
+            let bound = self.bound(*at);
+            let gains = view.surfaces.iter().zip(&beliefs).zip(&view.beliefs);
+            let gains = gains.map(|((surface, beliefs), now)| {
+                let noise = surface.start_variance() + 1e-4;
+                let other = other.map_or(now[*at].mean - 1.0, |other| {
+                    self.reached(other).unwrap_or(now[other].mean)
+                });
+                let belief = bounded(beliefs[i], bound);
+                gain(belief, noise, other, is_known, self.candidates[*at].most)
+            });
+            let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
+            let works = view.feasibility[*at];
+            let works = if is_known { 1.0 } else { works.fits * works.meets };
+            let lost = if is_known { 0.0 } else { LIKELY_LOST };
+            let novelty = if is_predicted {
+                0.0
+            } else {
+                NOVELTY * combined.new_share(&self.space, *at)
+            };
+            let gain = gain * (1.0 + novelty * works);
+            scored.push((*at, gain * works / self.cost(*at, lost)));
+        }
+        scored.sort_by(|(a, gain), (b, other)| other.total_cmp(gain).then(a.cmp(b)));
+        scored
+    }
+}

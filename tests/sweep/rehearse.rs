@@ -346,7 +346,7 @@ fn what_does_not_fit_is_named_with_its_cause() {
     assert_eq!(told.status.code(), Some(3));
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
     for words in [
-        "will likely fail: out of memory at load",
+        "will likely fail: out of memory while loading",
         "predicted: about",
         "assumed: GPU h100",
         "nothing was measured",

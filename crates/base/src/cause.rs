@@ -306,7 +306,7 @@ mod tests {
         }
         let detail = "cannot open 3 connections to h:1: refused; start the server";
         let failure = Failure::new(Cause::BenchFailed, detail);
-        assert_eq!(failure.to_string(), format!("bench failed: {detail}"));
+        assert_eq!(failure.to_string(), format!("benchmark failed: {detail}"));
     }
 
     #[test]

@@ -3,8 +3,24 @@
 
 /// Returns the name of an entry in words, for sentences: `GPU memory held` for `gpu_memory_held`.
 pub fn in_words(name: &str) -> String {
+    let phrase = match name {
+        "oom_at_load" => "out of memory while loading",
+        "oom_under_load" => "out of memory while serving",
+        "bad_flag" => "flag refused",
+        "bad_config" => "setting refused",
+        "ready_timeout" => "not ready in time",
+        "bench_failed" => "benchmark failed",
+        "bench_timeout" => "benchmark timed out",
+        "run_too_short" => "too short",
+        "other_load" => "result of another load",
+        "server_not_alone" => "other clients on the server",
+        "gpu_not_alone" => "other programs on a GPU",
+        _ => "",
+    };
+    if !phrase.is_empty() {
+        return phrase.to_owned();
+    }
     let words = name.split('_').map(|word| match word {
-        "oom" => "out of memory".to_owned(),
         "kv" | "gpu" => word.to_uppercase(),
         word => word.to_owned(),
     });
@@ -36,7 +52,7 @@ macro_rules! closed_list {
                 }
             }
 
-            /// The name in words, for sentences: `out of memory at load`.
+            /// The name in words, for sentences: `out of memory while loading`.
             pub fn in_words(self) -> String {
                 crate::closed_list::in_words(self.name())
             }

@@ -75,6 +75,6 @@ fn a_sweep_in_which_everything_failed_says_why_at_once() {
         answer.contains("No run was measured, so there is no answer."),
         "{answer}"
     );
-    assert!(answer.contains("3 runs (out of memory under load)"), "{answer}");
+    assert!(answer.contains("3 runs (out of memory while serving)"), "{answer}");
     assert!(page.contains("<details class=\"part\" id=\"failures\" open>"));
 }

@@ -51,7 +51,7 @@ fn describe_doubted(group: &Group) -> String {
     )
 }
 
-/// Describes a group of failed runs: `8 runs with TP 1 (out of memory at load)`.
+/// Describes a group of failed runs: `8 runs with TP 1 (out of memory while loading)`.
 fn describe_failed(group: &Group) -> String {
     format!("{} ({})", group.runs_in_words(), group.in_words())
 }

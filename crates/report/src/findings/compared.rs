@@ -207,7 +207,7 @@ fn pairs(
     said
 }
 
-/// The failure of a server that gives no result: `new does not start (out of memory at load)`.
+/// The failure of a server that gives no result: `new does not start (out of memory while loading)`.
 fn failure(broken: &BrokenServer) -> String {
     let cause = broken.cause.map(|cause| format!(" ({})", cause.in_words()));
     let verb = match broken.was_ready {

@@ -123,7 +123,7 @@ impl Group {
         }
     }
 
-    /// Its reason in words: `out of memory at load`.
+    /// Its reason in words: `out of memory while loading`.
     pub fn in_words(&self) -> String {
         in_words(self.reason.name())
     }

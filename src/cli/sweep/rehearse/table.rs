@@ -269,12 +269,12 @@ mod tests {
             "{rows}"
         );
         assert_eq!(
-            rows.matches("\n  will likely fail: out of memory at load").count(),
+            rows.matches("\n  will likely fail: out of memory while loading").count(),
             2,
             "{rows}"
         );
         assert_eq!(text.matches(why).count(), 1, "{text}");
-        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: out of memory at load: the weights";
+        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: out of memory while loading: the weights";
         assert!(above.contains(&format!("\n{first}")), "{above}");
         assert!(
             above.contains("\n1 server that needs at least as much memory will not"),
@@ -311,7 +311,7 @@ mod tests {
         ];
         let lines = failures_in_words(&failing);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory at load: too large; "));
+        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory while loading: too large; "));
         assert!(lines[1].starts_with("1 server that needs at least as much memory will not"));
     }
 

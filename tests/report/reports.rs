@@ -331,13 +331,13 @@ fn only_points_that_meet_what_is_asked_are_recommended() {
     let none = report(&directory, &asserted("chat", 0.001));
     assert!(
         none.summary
-            .contains("no server meets p99_ttft_ms<=0.001. The nearest is "),
+            .contains("no server meets p99 TTFT <= 0.001 ms. The nearest is "),
         "{}",
         none.summary
     );
     assert!(!directory.best().join("highest-throughput.yaml").exists());
     let page = text(&directory.report_html());
-    assert!(page.contains("no server meets p99_ttft_ms") && !page.contains("Highest throughput</h3>"));
+    assert!(page.contains("no server meets p99 TTFT") && !page.contains("Highest throughput</h3>"));
 }
 
 #[test]
@@ -938,7 +938,7 @@ fn intervals_wider_than_the_plan_asks_are_told() {
     };
     let ending = report(&directory, &options).ending;
     assert!(
-        ending.contains("p99_ttft_ms is still wider than 0.1 % at 3 of 3 points after all 3 runs"),
+        ending.contains("the interval of p99 TTFT is still wider than ±0.1 % at 3 of 3 points after all 3 runs"),
         "{ending}"
     );
 }
@@ -969,7 +969,7 @@ fn goals_without_a_name_are_called_by_their_bounds() {
     }
     let summary = report(&directory, &options).summary;
     assert!(
-        summary.contains("left out: p99_ttft_ms<=0.001 and output_throughput>=100000000 not met"),
+        summary.contains("left out: p99 TTFT <= 0.001 ms and output throughput >= 100M tokens/s not met"),
         "{summary}"
     );
 }

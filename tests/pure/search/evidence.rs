@@ -100,7 +100,7 @@ fn a_load_whose_requests_miss_the_target_together_is_no_answer() {
 fn a_run_at_the_answer_that_missed_is_named() {
     let answers = answers_after([0, 0, 7]);
     assert_eq!(answers[0].found, Found::Met(50.0), "{answers:?}");
-    let note = "1 of 3 runs at max_concurrency = 50 missed the target, all of them together meet it";
+    let note = "1 of 3 runs at concurrency 50 missed the target, but all 3 together meet it";
     assert!(answers[0].notes.iter().any(|own| own == note), "{answers:?}");
 }
 

@@ -148,7 +148,7 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(
         said(&output).contains(
-            "new does not start (out of memory while loading), so nothing can be compared; 5 starts, the last four of new gave no result"
+            "new does not start (out of memory while loading), so nothing can be compared; 5 starts; the last four starts of new gave no result"
         ),
         "{}",
         said(&output)

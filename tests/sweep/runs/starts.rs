@@ -164,7 +164,7 @@ fn a_point_is_repeated_until_its_interval_is_narrow() {
         assert!(output.status.success(), "{}", said(&output));
         // The terminal shows only the first doubts.
         let report = fs::read_to_string(harness.folder.path().join(folder).join("report.md")).expect("a report");
-        let is_wide = report.contains("is still wider than 0.1 % at 1 of 1 point after all 5 runs");
+        let is_wide = report.contains("is still wider than ±0.1 % at 1 of 1 point after all 5 runs");
         assert_eq!(is_wide, folder == "out", "{}", said(&output));
         // A run that load on the machine disturbed is measured again.
         let count = rows(&harness.folder.path().join(folder).join("summary.csv")).len();

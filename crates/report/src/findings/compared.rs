@@ -48,7 +48,8 @@ fn describe(state: &State, most_figures: usize) -> Vec<String> {
             if conclusion.disturbed > 0 {
                 let starts = show_many(conclusion.disturbed as u64, "start");
                 said.push(format!(
-                    "{starts} not counted in full: every run of a load was disturbed; see the doubts, and compare on a quiet machine"
+                    "{starts} not counted in full: every run of a load was disturbed; see the doubts, and compare on a machine \
+                     without other load"
                 ));
             }
             said
@@ -124,7 +125,7 @@ pub(crate) fn doubts<'a>(compared: &'a ComparisonDesign, state: &'a State) -> im
     doubted.map(|(entrant, doubt)| {
         format!(
             "{} is invalid: {}: {}",
-            entrant.name,
+            short_label(&entrant.name),
             doubt.code.in_words(),
             doubt.detail
         )
@@ -165,7 +166,7 @@ fn pairs(
     let broken = broken(compared, outcome.ending, state);
     let why = match &broken {
         Some(broken) => format!(
-            "{starts}, the last four of {} gave no result",
+            "{starts}; the last four starts of {} gave no result",
             short_label(&broken.server)
         ),
         None if outcome.ending == PairedEnding::Decided => format!("decided after {starts}"),
@@ -285,11 +286,11 @@ fn axis(
     let mut difference = None;
     let found = match located {
         None if conclusion.is_out_of_time => "max_time is spent before both ends were measured".to_owned(),
-        None => "max_starts are spent before both ends were measured on one node".to_owned(),
+        None => "max_starts is spent before both ends were measured on one node".to_owned(),
         Some(BisectionResult::Unstartable) => "fewer than two entries start".to_owned(),
         Some(BisectionResult::Unchanged(change)) => {
             let shown = shown(*change, change.interval(stats::ALPHA));
-            format!("the two ends do not differ by more than noise: {shown}")
+            format!("the two ends differ by no more than noise: {shown}")
         }
         Some(BisectionResult::Between(Bracket {
             old,
@@ -302,7 +303,7 @@ fn axis(
             let [first, last] = [*old, *new].map(|entry| &compared.entrants[entry]);
             difference = differing(first, last, state);
             let between = &compared.entrants[old + 1..*new];
-            let between = match between.iter().map(|entrant| &entrant.name).join("; ") {
+            let between = match between.iter().map(|entrant| short_label(&entrant.name)).join("; ") {
                 none if none.is_empty() => none,
                 names => format!(" (not distinguished, or not started: {names})"),
             };
@@ -311,11 +312,12 @@ fn axis(
                 false => String::new(),
             };
             let shown = shown(*change, change.interval(stats::ALPHA));
-            format!("between {} and {}{between}, {shown}{doubt}", first.name, last.name)
+            let [first, last] = [first, last].map(|entrant| short_label(&entrant.name));
+            format!("between {first} and {last}{between}, {shown}{doubt}")
         }
     };
     let starts = show_many(conclusion.starts as u64, "start");
-    let metric = compared.family.first().map_or("", |asked| &asked.metric);
+    let metric = compared.family.first().map_or_else(String::new, |asked| name(&asked.metric));
     let first = format!("{metric} {along} {}: {found} ({starts})", names(compared));
     std::iter::once(first).chain(difference).collect()
 }
@@ -323,13 +325,13 @@ fn axis(
 /// Differences between the servers on either side of the change.
 fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
     let changes = between_servers(state.servers.get(&old.server)?, state.servers.get(&new.server)?);
-    let names = format!("between {} and {}", old.name, new.name);
+    let names = format!("between {} and {}", short_label(&old.name), short_label(&new.name));
     let or_none = |value: String| if value.is_empty() { "(none)".to_owned() } else { value };
     let mut changes = changes
         .into_iter()
         .map(|change| format!("{} {} -> {}", change.name, or_none(change.base), or_none(change.new)));
     Some(match changes.join("; ") {
-        none if none.is_empty() => format!("nothing that vsweep sees differs {names}"),
+        none if none.is_empty() => format!("nothing that vsweep records differs {names}"),
         changes => format!("what differs {names}: {changes}"),
     })
 }

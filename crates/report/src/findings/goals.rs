@@ -28,7 +28,7 @@ pub struct Goals {
 struct Goal {
     /// Name in tables, which is short.
     name: String,
-    /// Name in sentences: the one that the plan gave it, else its bounds.
+    /// Name in sentences: the one that the plan gave it, else its bounds in words.
     name_in_sentences: String,
     /// Its bounds in words.
     text: String,
@@ -75,7 +75,7 @@ impl Goals {
             let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
-                name_in_sentences: text.clone(),
+                name_in_sentences: in_sentence(&text, &assertion.criteria),
                 text: in_words(&text, &assertion.criteria),
                 is_target: false,
                 of_classes: of_classes(&assertion.criteria),
@@ -176,6 +176,12 @@ impl Goals {
     }
 }
 
+/// The name of a goal, with its criteria in words if it lists them.
+fn in_sentence(name: &str, criteria: &[Criterion]) -> String {
+    let words = criteria.iter().map(phrase).join(", ");
+    name.replacen(&criteria.iter().join(", "), &words, 1)
+}
+
 /// Criteria in words, or the name if it lists them already.
 fn in_words(name: &str, criteria: &[Criterion]) -> String {
     match name == criteria.iter().join(", ") {
@@ -223,7 +229,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         };
         Goal {
             name: target.name.clone(),
-            name_in_sentences: target.name.clone(),
+            name_in_sentences: in_sentence(&target.name, &target.criteria),
             text: in_words(&target.name, &target.criteria),
             is_target: true,
             of_classes: of_classes(&target.criteria),

@@ -5,6 +5,7 @@ use super::compared;
 use super::variation::name_workload;
 use crate::ordered::Ordered;
 use crate::output::sla;
+use crate::texts::criteria::phrase;
 use crate::texts::status::unfinished;
 use crate::texts::words::{server_name, short_label, show_number};
 use itertools::Itertools;
@@ -156,8 +157,8 @@ fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
         Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),
-        Some(Found::Undecided) => (Requirement::Undecided, "too few probes to tell".to_owned()),
-        Some(Found::Skipped) => (Requirement::Undecided, "left for a better server".to_owned()),
+        Some(Found::Undecided) => (Requirement::Undecided, "too few runs to decide".to_owned()),
+        Some(Found::Skipped) => (Requirement::Undecided, "its search was skipped, because another server holds more".to_owned()),
         None => (Requirement::Undecided, "its search has no answer".to_owned()),
     }
 }
@@ -246,14 +247,17 @@ fn of_point(
         let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
         let shown = figure.map(show_number).unwrap_or_default();
         match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
-            Some(true) => (Requirement::Met, format!("{criterion}: {shown}")),
-            Some(false) => (Requirement::Broken, format!("not {criterion}: {shown}")),
+            Some(true) => (Requirement::Met, format!("{}: {shown}", phrase(criterion))),
+            Some(false) => (Requirement::Broken, format!("{} not met: {shown}", phrase(criterion))),
             None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),
             None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
                 Requirement::Undecided,
-                format!("no latencies of single requests for {criterion}; set save_detailed = true in [bench.params]"),
+                format!(
+                    "no latencies of single requests, which {} needs; set save_detailed = true in [bench.params]",
+                    phrase(criterion)
+                ),
             ),
-            None => (Requirement::Undecided, format!("no figure for {criterion}")),
+            None => (Requirement::Undecided, format!("no figure for {}", phrase(criterion))),
         }
     };
     let said = assertion.criteria.iter().map(of_criterion);
@@ -264,7 +268,7 @@ fn of_point(
     let codes = codes.map(|code| code.in_words()).join(", ");
     let doubt = match codes.is_empty() {
         true => String::new(),
-        false => format!(" (in doubt: {codes})"),
+        false => format!(" (suspect: {codes})"),
     };
     let at = match &*run.name {
         "default" => String::new(),

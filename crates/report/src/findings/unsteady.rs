@@ -58,7 +58,7 @@ pub fn drifts(points: &Points<'_>) -> Vec<String> {
         )
     });
     foremost(drifts, |more| {
-        format!("{more} more such changes; see the codes in points.csv")
+        format!("further changes of this kind: {more}; see the column `codes` in points.csv")
     })
 }
 
@@ -80,7 +80,8 @@ pub fn wide(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<
     let (all, wide) = (measured.clone().count(), measured.filter(is_wide).count());
     (wide > 0).then(|| {
         format!(
-            "{metric} is still wider than {} % at {wide} of {} after all {} runs; raise runs.max",
+            "the interval of {} is still wider than ±{} % at {wide} of {} after all {} runs; raise runs.max",
+            name(metric),
             show_number(rule.until * 100.0),
             show_many(all as u64, "point"),
             rule.max

@@ -5,11 +5,12 @@ use crate::ordered::Ordered;
 use crate::rows::with_combo;
 use crate::texts::align::{align, fitting_in};
 use crate::texts::criteria::phrase_of;
-use crate::texts::words::{server_name, show_number};
+use crate::texts::words::{server_name, short_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use vsweep_answer::{Answer as Document, Goal, QuestionAnswer};
+use vsweep_base::closed_list::in_words;
 use vsweep_base::ids::SearchId;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
@@ -21,11 +22,11 @@ use vsweep_strategy::search::{Answer, Found, Probe, RISK_ABOVE, RISK_BELOW, Vary
 /// Explains the intervals of these answers.
 pub fn explain_interval(rows: &[ShownAnswer]) -> String {
     let own = match rows.iter().any(|row| row.has_own_interval) {
-        true => "; of the recommended one: 95 % interval with what a restart changes",
+        true => "; the recommended server: 95 % interval, including what a restart changes",
         false => "",
     };
     format!(
-        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher{own}",
+        "limits of the measured starts: {} % risk that the true limit is below the interval, {} % that it is above{own}",
         show_number(RISK_BELOW * 100.0),
         show_number(RISK_ABOVE * 100.0)
     )
@@ -116,8 +117,11 @@ pub(crate) fn notes(result: &SearchResult<'_>) -> String {
     }
     match (result.answer(), result.given_up()) {
         _ if result.is_open() => highest_so_far(result),
-        (Some(answer), _) => answer.disturbance().iter().chain(&answer.notes).join("; "),
-        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, highest_so_far(result)),
+        (Some(answer), _) => answer.disturbance(in_words).iter().chain(&answer.notes).join("; "),
+        (None, Some(failure)) => {
+            let (cause, so_far) = (failure.cause.in_words(), highest_so_far(result));
+            format!("{cause}: {}; {so_far}", failure.detail)
+        }
         (None, None) => String::new(),
     }
 }
@@ -288,7 +292,7 @@ pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String 
         .zip(marks)
         .map(|(line, mark)| format!("{mark} {line}\n"))
         .join("");
-    let mut text = format!("\nhighest {vary} that meets each target\n{table}");
+    let mut text = format!("\nhighest {} that meets each target\n{table}", short_name(vary));
     if all.iter().any(|row| row.is_recommended) {
         text += "> recommended\n";
     }

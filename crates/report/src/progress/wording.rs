@@ -4,7 +4,7 @@ use super::Eta;
 use super::line::{Headword, Line};
 use crate::findings::failures::log_of;
 use crate::output::sla::name_on_any_start;
-use crate::texts::words::{server_name, short_label, show_number, with_short_names};
+use crate::texts::words::{server_name, short_label, short_name, show_number, with_short_names};
 use itertools::Itertools;
 use std::time::Duration;
 use vsweep_base::cause::{Cause, Failure, Outcome};
@@ -160,9 +160,9 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
     let name = name_on_any_start(started, state);
     if names.is_empty() {
-        return format!("{name}: exploring {}", started.vary.name());
+        return format!("{name}: exploring, from one request at a time to saturation");
     }
-    let (vary, seed) = (started.vary.name(), started.seed);
+    let (vary, seed) = (short_name(started.vary.name()), started.seed);
     let near = show_number(seed.value);
     let from = match seed.basis {
         SeedBasis::Neighbour => format!(", first guess {near} (another server's answer)"),
@@ -170,7 +170,7 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
         SeedBasis::KvCapacity => format!(", first guess {near} (fills its KV cache)"),
         SeedBasis::Nothing => String::new(),
     };
-    format!("{name}: searching {vary} for {}{from}", names.join(", "))
+    format!("{name}: searching the highest {vary} for {}{from}", names.join(", "))
 }
 
 /// The highest load that met the target of a search, and the lowest that failed it: `chat passed at 41, failed at 48`.

@@ -1,6 +1,7 @@
 //! Words that several sentences share.
 
 use crate::texts::changes::change_within;
+use crate::texts::criteria::bound;
 use crate::texts::words::{axis_title, show_number, with_range};
 use vsweep_answer::{Answer, Entrant, Estimate, Goal, QuestionAnswer, Target, Winner};
 
@@ -138,9 +139,9 @@ pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     })
 }
 
-/// Formats a target: `p99_ttft_ms<=500`.
+/// Formats a target: `p99 TTFT <= 500 ms`.
 pub fn target(target: &Target) -> String {
-    format!("{}{}{}", target.metric, target.bound, target.limit)
+    bound(&target.metric, target.bound, target.limit)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Criteria of targets in words.
 
 use super::words::{axis_title, show_number};
+use crate::sentences::parts::name;
 use itertools::Itertools;
-use vsweep_strategy::search::{Criterion, Operator, Quantity, Target};
+use vsweep_strategy::search::{Criterion, Operator, Quantity, RequestLimit, Target};
 
 /// The words for a target's criterion that is called `name` in records; `name` itself if the target has no such criterion.
 pub fn phrase_of(target: &Target, name: &str) -> String {
@@ -10,16 +11,13 @@ pub fn phrase_of(target: &Target, name: &str) -> String {
     found.map_or_else(|| name.to_owned(), phrase)
 }
 
-/// A criterion in a title: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
+/// A criterion in a sentence: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
 pub fn phrase(criterion: &Criterion) -> String {
     match &criterion.quantity {
         Quantity::Metric(_) => bound(&criterion.figure(), criterion.operator, criterion.limit),
         Quantity::Attainment(limits) => {
-            let limits = limits.iter().map(|limit| {
-                let latency = limit.latency.name().trim_end_matches("_ms").to_uppercase();
-                format!("{latency} {} {} ms", limit.operator, show_number(limit.limit_ms))
-            });
-            format!("{} for {}", limits.collect_vec().join(" and "), requests(criterion))
+            let limits = limits.iter().map(RequestLimit::in_words).join(" and ");
+            format!("{limits} for {}", requests(criterion))
         }
     }
 }
@@ -27,9 +25,8 @@ pub fn phrase(criterion: &Criterion) -> String {
 /// A bound of a figure with its unit.
 pub fn bound(figure: &str, operator: Operator, limit: f64) -> String {
     let title = axis_title(figure);
-    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, ""));
-    let unit = unit.trim_end_matches(')');
-    format!("{name} {operator} {} {unit}", show_number(limit))
+    let unit = title.rsplit_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
+    format!("{} {operator} {} {unit}", name(figure), show_number(limit))
         .trim_end()
         .to_owned()
 }

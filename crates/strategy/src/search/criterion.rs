@@ -78,6 +78,12 @@ impl RequestLimit {
             limit_ms,
         })
     }
+
+    /// The limit in words, for sentences: `TTFT < 500 ms`.
+    pub fn in_words(&self) -> String {
+        let latency = self.latency.name().trim_end_matches("_ms").to_uppercase();
+        format!("{latency} {} {} ms", self.operator, self.limit_ms)
+    }
 }
 
 impl fmt::Display for RequestLimit {

@@ -53,6 +53,14 @@ impl Vary {
         }
     }
 
+    /// A load in a sentence: `concurrency 8`.
+    pub fn describe(self, value: f64) -> String {
+        match self {
+            Vary::MaxConcurrency => format!("concurrency {value}"),
+            Vary::RequestRate => format!("rate {value}"),
+        }
+    }
+
     /// Returns the highest load that can be asked for and does not exceed `value`: a whole number for a concurrency, and three significant
     /// digits for a rate, so that repeats have exactly equal values. A concurrency is at least 1.
     pub fn floor(self, value: f64) -> f64 {

@@ -67,9 +67,9 @@ impl Answer {
         }
     }
 
-    /// Returns the disturbances in words: `3 of 12 runs disturbed (generator stalled)`; `None` if there are none.
-    pub fn disturbance(&self) -> Option<String> {
-        let codes: Vec<String> = self.disturbances.iter().map(|code| code.replace('_', " ")).collect();
+    /// Returns the disturbances: `3 of 12 runs disturbed (generator stalled)`; `None` if there are none. `in_words` gives a code in words.
+    pub fn disturbance(&self, in_words: impl Fn(&str) -> String) -> Option<String> {
+        let codes: Vec<String> = self.disturbances.iter().map(|code| in_words(code)).collect();
         let Answer { disturbed, probes, .. } = self;
         (*disturbed > 0).then(|| format!("{disturbed} of {probes} runs disturbed ({})", codes.join(", ")))
     }

@@ -201,14 +201,15 @@ impl Watch {
         let within = counts(watched.within, self.ended, self.settled);
         let (least, enough) = watched.needed;
         let failure = self.is_answered.then(|| beyond.failure(least)).flatten();
-        let (verdict, counts, side, reason) = match (failure, within.success(enough)) {
-            (Some(reason), _) => (Verdict::Fail, beyond, "beyond", reason),
-            (None, reason) => (Verdict::Pass, within, "not clearly within", reason?),
+        let (verdict, counts, (missing, by), reason) = match (failure, within.success(enough)) {
+            (Some(reason), _) => (Verdict::Fail, beyond, ("missed", "by over 25 %"), reason),
+            (None, reason) => (Verdict::Pass, within, ("did not keep", "with 25 % to spare"), reason?),
         };
         let (planned, done, missed) = (counts.planned, counts.attained + counts.missed, counts.missed);
-        let text = &watched.text;
+        let limits: Vec<String> = watched.limits.iter().map(RequestLimit::in_words).collect();
+        let limits = limits.join(" and ");
         let why =
-            format!("stopped after {done} of {planned} requests: {missed} were {side} {text} by a quarter, {reason}");
+            format!("stopped after {done} of {planned} requests: {missed} {missing} {limits} {by}, {reason}");
         Some((verdict, why))
     }
 }
@@ -267,8 +268,7 @@ mod tests {
         assert_eq!(cut.verdict, Verdict::Fail);
         assert_eq!(
             cut.why,
-            "stopped after 17 of 200 requests: 16 were beyond p99_ttft_ms<=500 by a quarter, more than the rest could make \
-             up for"
+            "stopped after 17 of 200 requests: 16 missed TTFT <= 500 ms by over 25 %, more than the rest could make up for"
         );
         assert!(!cut.certain["p99_ttft_ms<=500"]);
     }

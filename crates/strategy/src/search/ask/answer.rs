@@ -28,7 +28,9 @@ impl View<'_> {
         let reach = self.interval(found).1 / value;
         let is_out_of_reach = matches!(found, Found::Beyond(_)) || lack > reach;
         let at = self.load(value);
-        let note = format!("even {at}, the highest load that is not too high, brings too little for {criterion}");
+        let note = format!(
+            "the target's throughput is not reached: even {at}, the highest load within the other limits, brings too little"
+        );
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
         if is_out_of_reach {
@@ -119,9 +121,9 @@ impl View<'_> {
         (found == Found::Undecided || !self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))
     }
 
-    /// Returns a load as text: `max_concurrency = 8`.
+    /// Returns a load as text: `concurrency 8`.
     fn load(&self, value: f64) -> String {
-        format!("{} = {value}", self.search.settings.vary.name())
+        self.search.settings.vary.describe(value)
     }
 
     /// Returns the levels above a load, lowest first.
@@ -132,7 +134,7 @@ impl View<'_> {
     fn dip_note(&self) -> Option<String> {
         let at = self.load(self.dip?.value);
         Some(format!(
-            "not monotone: {at} misses the target although a higher load meets it; the answer stays below"
+            "not monotone: {at} misses the target although a higher load meets it; the answer is therefore lower"
         ))
     }
 
@@ -141,7 +143,7 @@ impl View<'_> {
         let mut inside = self.above(low).take_while(|level| level.value < high);
         let failed = self.load(inside.find(|level| level.margin > 0.0)?.value);
         Some(format!(
-            "{failed} was measured as missing the target, by no more than noise explains"
+            "{failed} missed the target, but by no more than noise explains"
         ))
     }
 
@@ -149,7 +151,7 @@ impl View<'_> {
     fn overload_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
         let is_overloaded = at(&self.search.probes, failed).any(Probe::is_overloaded);
-        is_overloaded.then(|| format!("under {} the run failed altogether, see its cause", self.load(failed)))
+        is_overloaded.then(|| format!("at {} the run itself failed; see its cause in summary.csv", self.load(failed)))
     }
 
     /// Note for runs at the answer itself that missed the target, although all of them together meet it.
@@ -158,7 +160,7 @@ impl View<'_> {
         let (runs, missing) = self.target.runs_missing(&self.search.probes, value);
         (missing > 0).then(|| {
             let at = self.load(value);
-            format!("{missing} of {runs} runs at {at} missed the target, all of them together meet it")
+            format!("{missing} of {runs} runs at {at} missed the target, but all {runs} together meet it")
         })
     }
 
@@ -169,11 +171,8 @@ impl View<'_> {
         }
         let most = self.search.settings.max_probes;
         let known = match self.passed().next() {
-            Some(level) => format!(
-                "{} was measured as meeting the target, but not beyond doubt",
-                self.load(level.value)
-            ),
-            None => "no load was measured as meeting the target".to_owned(),
+            Some(level) => format!("{} met the target, but not beyond doubt", self.load(level.value)),
+            None => "no load met the target".to_owned(),
         };
         let lowest = self.search.lowest();
         if lowest > self.search.settings.lower {
@@ -185,8 +184,8 @@ impl View<'_> {
         Some(match self.spoilt() {
             0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests per run (num_prompts)"),
             spoilt => format!(
-                "{known}; {spoilt} runs missed the target while something disturbed them, which shows nothing: measure again \
-                 on a calm machine, or raise sla.max_probes (now {most})"
+                "{known}; runs that missed the target while disturbed show nothing ({spoilt}): measure again on a quiet \
+                 machine, or raise sla.max_probes (now {most})"
             ),
         })
     }
@@ -198,8 +197,8 @@ impl View<'_> {
         let seconds = requests.at(value) as f64 / value;
         (seconds < BRIEF_S).then(|| {
             format!(
-                "a run at request_rate = {value} sends its requests within {seconds:.1} s, which says little of a load that \
-                 lasts; send more (num_prompts)"
+                "at {} a run sends all requests within {seconds:.1} s, too short to show a lasting load; raise num_prompts",
+                self.load(value)
             )
         })
     }

@@ -207,12 +207,8 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
         (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
     };
     let (doubts, text) = told(&doubtful);
-    assert_eq!(doubts, ["1 of 2 points rests on runs in doubt: generator saturated"]);
-    assert_eq!(
-        text.matches("1 of 2 points rests on runs in doubt").count(),
-        2,
-        "{text}"
-    );
+    assert_eq!(doubts, ["1 of 2 points rests on suspect runs: generator saturated"]);
+    assert_eq!(text.matches("1 of 2 points rests on suspect runs").count(), 2, "{text}");
     assert!(told(&sound).0.is_empty());
 }
 

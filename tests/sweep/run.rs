@@ -241,7 +241,7 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     );
     let status = said(&harness.run(&["status", "out"]));
     assert!(
-        status.contains("max_time is spent; run the plan again with a larger --budget"),
+        status.contains("out of time; run the plan again with a larger --budget"),
         "{status}"
     );
 }

@@ -115,7 +115,7 @@ const LINES: [(&str, &str, &str, ReadValue); 11] = [
     ("GPU power, all GPUs", "W", "", |line| {
         line.over_gpus("_power_watts", |sum, value| sum + value)
     }),
-    ("GPU utilization, lowest GPU", "%", "", |line| {
+    ("GPU utilisation, lowest GPU", "%", "", |line| {
         percent(line.over_gpus("_utilization", f64::min))
     }),
     ("GPU memory, fullest GPU", "GiB", "", |line| {

@@ -308,7 +308,10 @@ fn a_server_that_falls_under_load_bounds_the_search() {
     let value = answers[0].found.value().expect("valid in this test");
     assert!((45.0..=50.0).contains(&value), "{answers:?}");
     assert!(
-        answers[0].notes.iter().any(|note| note.contains("the run itself failed")),
+        answers[0]
+            .notes
+            .iter()
+            .any(|note| note.contains("the run itself failed")),
         "{answers:?}"
     );
 }

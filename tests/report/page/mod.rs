@@ -692,14 +692,17 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
         titles,
         json!(
             "Requests, KV cache in use (%), Output tokens (tokens/s), Preemptions so far, GPU power, all GPUs (W), \
-               GPU utilization, lowest GPU (%), GPUs slowed down (% of readings), Host CPU busy (%)"
+               GPU utilisation, lowest GPU (%), GPUs slowed down (% of readings), Host CPU busy (%)"
         )
     );
     let drawn = "return [...document.querySelectorAll('#watched figure > svg .line')].every((line) => line.getAttribute('d').length > 8)";
     browser.wait(drawn);
     let note = browser.run("return document.querySelector('#watched .note').textContent");
     // The file of one more point was removed.
-    assert!(note.as_str().expect("text").contains("points have none"), "{note}");
+    assert!(
+        note.as_str().expect("text").contains("Points without readings: "),
+        "{note}"
+    );
     browser.run("const select = document.querySelector('#watched select'); select.selectedIndex = 3; select.dispatchEvent(new Event('change'))");
     browser.wait(drawn);
     browser.run("const rows = vsweep.data.telemetry.runs; vsweep.openRun(rows[0].row)");

@@ -86,7 +86,7 @@ fn each_start_explores_anew() {
     assert!(!report.contains("Target"), "{report}");
     assert!(report.contains("start 1") && report.contains("start 2"), "{report}");
     assert!(
-        said(&output).contains("the best points were not measured again"),
+        said(&output).contains("the best points were not confirmed on fresh starts"),
         "{}",
         said(&output)
     );

@@ -227,7 +227,7 @@ fn figures_are_predicted_and_the_predictions_scored() {
     assert!(table.iter().all(is_predicted), "{table:?}");
     let found = &answer(&harness, "out")["optimization"];
     assert!(found["prediction_error"].as_f64().is_some(), "{found}");
-    assert!(said(&output).contains("off in median"), "{}", said(&output));
+    assert!(said(&output).contains("predictions were off by"), "{}", said(&output));
     assert_sweep_agreed(&harness, "out");
 }
 

@@ -61,7 +61,10 @@ fn assertions_of_points_decide_the_exit_code() {
     assert_eq!(met, [Some(0); 3], "{said}");
     let (unmet, said) = share("0.001");
     assert_eq!(unmet, [Some(4); 3], "{said}");
-    assert!(said.contains("TTFT < 0.001 ms and TPOT < 60000 ms for 90 % of requests not met"), "{said}");
+    assert!(
+        said.contains("TTFT < 0.001 ms and TPOT < 60000 ms for 90 % of requests not met"),
+        "{said}"
+    );
 }
 
 #[test]

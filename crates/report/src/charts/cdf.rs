@@ -76,7 +76,7 @@ fn draw(
         first.is_some_and(|(ms, share)| ms <= 0.0 && share > MANY_ZEROS)
     };
     let zeros = match shown.iter().any(has_zeros) {
-        true => " A line that begins above 0 %: the rest is 0 ms, as of tokens that came together.",
+        true => " A line that begins above 0 %: gaps of 0 ms, of tokens that arrived together.",
         false => "",
     };
     let note = format!(

@@ -8,6 +8,7 @@ use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::ordered::Order;
 use crate::texts::words::{axis_title, short_name, show_setting};
 use itertools::Itertools;
+use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
 use vsweep_metrics::median;
 use vsweep_record::table::{Cell, Column, Point, Points, Spread};
@@ -216,14 +217,12 @@ impl Grid<'_> {
         };
         if !over.is_empty() {
             note += &format!(
-                " Points that differ in {over} are drawn as their median, with a bar from the lowest to the highest."
+                " Points that differ only in {over} are drawn as their median, with a bar from the lowest to the highest."
             );
         }
         if left_out > 0 {
-            let name = &self.y.name;
-            note += &format!(
-                " Left out: {left_out} runs without a number for {name}, or with one that an axis cannot show."
-            );
+            let (runs, name) = (show_many(left_out as u64, "run"), axis_title(&self.y.name));
+            note += &format!(" Left out: {runs} without a number for {name}, or with one that an axis cannot show.");
         }
         note
     }

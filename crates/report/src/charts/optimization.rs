@@ -30,7 +30,7 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer) -> Option<Chart> {
     if !course.predicted.is_empty() {
         note += " Grey: predicted before the first start.";
     }
-    note += " A label says in which settings a new best server differs from the best one before.";
+    note += " Labels: the settings in which a new best server differs from the previous one.";
     if course.without_figure > 0 {
         let without = show_many(course.without_figure as u64, "start");
         note += &format!(" {without} gave no figure.");
@@ -141,7 +141,7 @@ impl Course {
             Series::new("a further start", Style::Points(1), further),
             Series::new("the best server", Style::Ring, rings),
         ];
-        let x = Axis::of(format!("Time of servers so far ({unit})"), Scale::Linear).covering(0.0, end);
+        let x = Axis::of(format!("Server time so far ({unit})"), Scale::Linear).covering(0.0, end);
         let figures = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);
         let y = Axis::of(axis_of(answer, found), scale_of_figures(figures)).floating();
         Panel::of(x, y, series)
@@ -281,7 +281,7 @@ mod tests {
         let chart = drawn(&NIGHT).expect("three servers");
         assert!(chart.note.contains("1 start gave no figure"), "{}", chart.note);
         let panel = &chart.panels[0];
-        assert_eq!(panel.x.title, "Time of servers so far (h)");
+        assert_eq!(panel.x.title, "Server time so far (h)");
         let series = |name: &str| {
             let own = panel.series.iter().find(|series| series.name == name);
             own.unwrap_or_else(|| panic!("no {name}: {panel:?}")).points.clone()

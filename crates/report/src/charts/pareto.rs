@@ -143,7 +143,7 @@ fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
     match tradeoff.left_out() {
         0 => reading,
         count => format!(
-            "{reading} No figures for {count} of {} points.",
+            "{reading} Left out, without these figures: {count} of {} points.",
             tradeoff.workload.points.len()
         ),
     }

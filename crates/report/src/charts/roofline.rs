@@ -76,7 +76,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         _ => "",
     };
     let note = format!(
-        "Left of 1 memory bandwidth is the nearer limit, right of 1 arithmetic; the distance below the line is what was not used.{numbers}"
+        "Left of 1 memory bandwidth is the nearer limit, right of 1 compute; the distance below the line is unused capacity.{numbers}"
     );
     let x = Axis::of("Operations for each byte, relative to the hardware's", Scale::Log);
     let y = Axis::of(axis_title("mfu"), Scale::Log);

@@ -32,7 +32,7 @@ pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
     (!doubtful.is_empty()).then(|| {
         let (all, codes) = (show_many(pairs.len() as u64, "point"), codes.iter().format(", "));
         let rest = if doubtful.len() == 1 { "rests" } else { "rest" };
-        format!("{} of {all} {rest} on runs in doubt: {codes}", doubtful.len())
+        format!("{} of {all} {rest} on suspect runs: {codes}", doubtful.len())
     })
 }
 
@@ -98,7 +98,10 @@ pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>
     };
     let named = settings.iter().take(MOST_NAMED).format("; ");
     (!settings.is_empty()).then(|| {
-        format!("new loses requests that base answers at {named}{more}: no limit is met there, and the figures are of the rest alone")
+        format!(
+            "new loses requests that base answers at {named}{more}: every limit is broken there, and the figures cover only the requests \
+             answered"
+        )
     })
 }
 

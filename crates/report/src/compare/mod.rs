@@ -340,7 +340,7 @@ impl Comparison {
         let assumed = assumed.into_iter().flatten().collect_vec();
         (!assumed.is_empty()).then(|| {
             format!(
-                "noise between starts is assumed ({}), as fewer than four starts repeat a config; give the plan more `starts`",
+                "noise between starts is assumed ({}), because fewer than four starts repeat a config; raise `starts` in the plan",
                 assumed.join(", ")
             )
         })

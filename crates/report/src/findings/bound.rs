@@ -120,12 +120,12 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
             share("mbu")?
         ),
         "kv_blocks" => format!(
-            "KV blocks bind: requests wait while {} of them are in use, so more max_num_seqs cannot help{}",
+            "KV blocks bind: requests wait while {} of them are in use, so a larger max_num_seqs cannot help{}",
             share("kv_cache_usage_max")?,
             cache.map_or(String::new(), |cache| format!("; {cache} holds about twice the tokens"))
         ),
         "max_num_seqs" => format!(
-            "max_num_seqs binds: requests wait while most KV blocks are free (use peaks at {}); try more",
+            "max_num_seqs binds: requests wait while most KV blocks are free (use peaks at {}); raise it",
             share("kv_cache_usage_max")?
         ),
         "load" => unreached()? + "; the server can take more load",
@@ -148,7 +148,7 @@ mod tests {
         );
         assert_eq!(
             said("kv_blocks"),
-            "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
+            "KV blocks bind: requests wait while 69 % of them are in use, so a larger max_num_seqs cannot help; an fp8 KV cache \
              (kv_cache_dtype) holds about twice the tokens"
         );
         let far = "No limit reached: 12 % of compute and 69 % of memory bandwidth used";

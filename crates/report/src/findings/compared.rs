@@ -317,7 +317,10 @@ fn axis(
         }
     };
     let starts = show_many(conclusion.starts as u64, "start");
-    let metric = compared.family.first().map_or_else(String::new, |asked| name(&asked.metric));
+    let metric = compared
+        .family
+        .first()
+        .map_or_else(String::new, |asked| name(&asked.metric));
     let first = format!("{metric} {along} {}: {found} ({starts})", names(compared));
     std::iter::once(first).chain(difference).collect()
 }

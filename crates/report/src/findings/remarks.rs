@@ -45,7 +45,8 @@ fn unlisted(state: &State) -> Option<String> {
     let runs = state.unlisted_runs();
     (runs > 0).then(|| {
         format!(
-            "{} that failed with their server, before they were tried, have no row in the tables; the first {} points of each have one",
+            "no row in the tables for {}, because their server failed before they were tried; the first {} points of each such \
+             server have one",
             show_many(runs, "run"),
             show_count(MOST_LISTED as u64)
         )
@@ -65,8 +66,8 @@ fn started_again(state: &State) -> Vec<String> {
         });
         (launches.len() > 1 && hides_settings).then(|| {
             format!(
-                "{} was restarted between its runs, so its figures come from {} starts; it did not say whether {HIDDEN} and the like \
-                 were the same on each; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
+                "{} was restarted between its runs, so its figures come from {} starts, whose {HIDDEN} and similar settings are not \
+                 known to be equal; start it with VLLM_SERVER_DEV_MODE=1 so that it reports them, or measure anew with --fresh",
                 server.name,
                 launches.len()
             )
@@ -83,7 +84,6 @@ fn unconfirmed(state: &State) -> Option<String> {
     let planned = state.planning_session()?;
     let is_fresh = |slot: u32| slot >= planned.starts && slot != ALONE_SLOT;
     let is_confirmed = state.searches().any(|search| is_fresh(search.started.slot));
-    (planned.searches > 0 && planned.starts > 1 && !is_confirmed).then(|| {
-        "the best points were not measured again: each start chose its own loads, so no fresh starts confirm which of them is best".into()
-    })
+    (planned.searches > 0 && planned.starts > 1 && !is_confirmed)
+        .then(|| "the best points were not confirmed on fresh starts, because each start chose its own loads".into())
 }

@@ -158,7 +158,10 @@ fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
         Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),
         Some(Found::Undecided) => (Requirement::Undecided, "too few runs to decide".to_owned()),
-        Some(Found::Skipped) => (Requirement::Undecided, "its search was skipped, because another server holds more".to_owned()),
+        Some(Found::Skipped) => (
+            Requirement::Undecided,
+            "its search was skipped, because another server holds more".to_owned(),
+        ),
         None => (Requirement::Undecided, "its search has no answer".to_owned()),
     }
 }
@@ -268,7 +271,7 @@ fn of_point(
     let codes = codes.map(|code| code.in_words()).join(", ");
     let doubt = match codes.is_empty() {
         true => String::new(),
-        false => format!(" (suspect: {codes})"),
+        false => format!(" (in doubt: {codes})"),
     };
     let at = match &*run.name {
         "default" => String::new(),

@@ -210,7 +210,7 @@ fn real<'s>(state: &State, usages: Vec<LaunchUsage<'s>>) -> Vec<LaunchUsage<'s>>
     usages.into_iter().filter(is_real).collect()
 }
 
-/// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs held 93 % of the time`; `None` if no real
+/// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs in use 93 % of the time`; `None` if no real
 /// server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
     let (usages, unknown): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, usages(state))
@@ -222,14 +222,14 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
     let share = held_share(&usages).filter(|_| unknown.is_empty());
     let held = share.map_or(String::new(), |(gpus, share)| {
         format!(
-            "; {} held {:.0} % of the time",
+            "; {} in use {:.0} % of the time",
             show_many(gpus as u64, "GPU"),
             100.0 * share
         )
     });
     let unknown = match unknown.len() {
         0 => String::new(),
-        count => format!("; how long {count} more took is not known, since the clock was set meanwhile"),
+        count => format!("; the time of {count} more is unknown, since the clock was changed"),
     };
     (hours > 0.0).then(|| {
         format!(
@@ -320,7 +320,7 @@ mod tests {
         started(&mut state, "a", 1, &[3, 4], (0, Some(90)));
         started(&mut state, "c", 2, &[], (100, None));
         let text = in_words(&state);
-        let expected = "3.03 in 2 server starts, 0 % of it measuring; 2 GPUs held 100 % of the time";
+        let expected = "3.03 in 2 server starts, 0 % of it measuring; 2 GPUs in use 100 % of the time";
         assert_eq!(text.as_deref(), Some(expected));
         let table = String::from_utf8(to_csv(&state).expect("two starts")).expect("text");
         let rows: Vec<&str> = table.lines().skip(1).collect();
@@ -364,7 +364,7 @@ mod tests {
         let text = in_words(&state).expect("real servers");
         assert_eq!(
             text,
-            "1 in 1 server start, 0 % of it measuring; how long 2 more took is not known, since the clock was set meanwhile"
+            "1 in 1 server start, 0 % of it measuring; the time of 2 more is unknown, since the clock was changed"
         );
     }
 
@@ -387,6 +387,6 @@ mod tests {
         // The time between two sessions counts neither as held nor as available.
         started(&mut state, "c", 3, &[0], (600, Some(630)));
         let text = in_words(&state).expect("real servers");
-        assert!(text.ends_with("2 GPUs held 67 % of the time"), "{text}");
+        assert!(text.ends_with("2 GPUs in use 67 % of the time"), "{text}");
     }
 }

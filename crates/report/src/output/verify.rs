@@ -205,7 +205,7 @@ impl Verification {
         self.differences
             .extend(named.map(|difference| format!("{name}: {difference}")));
         if more > 0 {
-            self.differences.push(format!("{name}: {more} more differences"));
+            self.differences.push(format!("{name}: and {more} more"));
         }
         self.files.push(name);
     }

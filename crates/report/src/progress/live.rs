@@ -135,7 +135,7 @@ impl Live {
                 let expected = eta.expected_start(state).filter(|_| !eta.without_server);
                 let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
                 let what = match eta.without_server {
-                    true => "waiting for a free machine",
+                    true => "waiting for free GPUs",
                     false => "starting",
                 };
                 self.show(server, what, expected.unwrap_or_default(), state);

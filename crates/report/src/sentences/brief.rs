@@ -149,8 +149,8 @@ pub fn brief(answer: &Answer) -> Brief {
     }
 }
 
-/// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there
-/// are several recommendations, the title follows the label, and only the largest effect is named.
+/// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 18 % more than the next best server`. If
+/// there are several recommendations, the title follows the label, and only the largest effect is named.
 fn reason(answer: &Answer, answered: &QuestionAnswer, pick: &Pick, is_single: bool) -> Option<String> {
     let is_preferred = || {
         answered
@@ -193,8 +193,8 @@ fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
     (!warned.is_empty()).then_some(warned)
 }
 
-/// The distance to the next server: `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was
-/// preferred to a server with a better estimate, the reason for that is returned instead.
+/// The distance to the next server: `20 % more than the next best server, TP 2`; `None` if no other server is known to be worse. If the winner
+/// was preferred to a server with a better estimate, the reason for that is returned instead.
 fn next_best(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     if let Some((best, why)) = preferred(winner) {
         let near = near(answer, answered, winner);
@@ -206,7 +206,10 @@ fn next_best(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Opt
         true => String::new(),
         false => parts::at_load(&next.load),
     };
-    Some(format!("{ratio} the next server, {}{at}", answer.name_of(&next.config)))
+    Some(format!(
+        "{ratio} the next best server, {}{at}",
+        answer.name_of(&next.config)
+    ))
 }
 
 /// The warnings about the servers that win some questions, each once.
@@ -265,7 +268,7 @@ fn recommendation(
         .is_some_and(|before| (&before.config, before.replicas) == (&winner.config, winner.replicas));
     let (server, gpus) = match (is_only(answer), is_same) {
         (true, _) => (String::new(), true),
-        (_, true) => ("the same: ".to_owned(), false),
+        (_, true) => ("the same server: ".to_owned(), false),
         (_, false) => (server(answer, winner) + ": ", true),
     };
     let result = match is_single {
@@ -563,7 +566,7 @@ mod tests {
         assert_eq!(next(first).map(|next| next.config), Some("c".to_owned()));
         first.as_good = vec!["b".to_owned(), "c".to_owned()];
         assert!(next(first).is_some(), "without ties the next server is told");
-        let is_compared = |answer: &Answer| sentence(answer, &answer.questions[0]).why.contains("next server");
+        let is_compared = |answer: &Answer| sentence(answer, &answer.questions[0]).why.contains("next best server");
         assert!(is_compared(&answer));
         let first = &mut answer.questions[0];
         first.ties = vec!["b".to_owned()];

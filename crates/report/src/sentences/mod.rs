@@ -268,10 +268,12 @@ fn new_warnings<'a>(answer: &'a Answer, answered: &'a QuestionAnswer) -> impl It
     answered.warnings.iter().filter(move |warning| !is_said(warning))
 }
 
-/// The ratio of the winner's figure to another in words: `2.37 times`, or `43 % less than` for a figure that is better low.
+/// The ratio of the winner's figure to another in words: `2.37 times`, `24 % more than`, or `43 % less than` for a figure that is better
+/// low.
 fn difference(ratio: f64, better: Better) -> String {
     match better {
         Better::Lower if ratio < 0.99 => format!("{:.0} % less than", (1.0 - ratio) * 100.0),
+        _ if (1.01..2.0).contains(&ratio) => format!("{:.0} % more than", (ratio - 1.0) * 100.0),
         _ => show_ratio(ratio),
     }
 }

@@ -22,14 +22,14 @@ pub fn optimization(answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-/// The amount of work, and the reason for the end: `Started 17 of 200 servers, in 23 starts and 1h 36m of servers; ended because the best
-/// is known`.
+/// The amount of work, and the reason for the end: `Started 17 of 200 servers, in 23 starts and 1h 36m of server time; ended because the
+/// best is known`.
 fn started(found: &OptimizationFound) -> String {
     let ended = match found.ended {
         None => "not ended yet".to_owned(),
         Some(EndReason::Certain) => "ended because the best is known".to_owned(),
         Some(EndReason::Budget) => "ended because the budget is spent".to_owned(),
-        Some(EndReason::Starts) => "ended after the most starts without a budget".to_owned(),
+        Some(EndReason::Starts) => "ended at the limit of starts that holds without a budget".to_owned(),
         Some(EndReason::Undecidable) => {
             let certainty = percent(found.certainty);
             format!("ended because more starts were not expected to make it {certainty} sure")
@@ -44,7 +44,7 @@ fn started(found: &OptimizationFound) -> String {
         more => format!("; {}", show_many(more as u64, "other start")),
     };
     format!(
-        "Started {} of {}, in {} and {} of servers; {ended}{more}",
+        "Started {} of {}, in {} and {} of server time; {ended}{more}",
         found.started(),
         show_many(found.candidates.len() as u64, "server"),
         show_many(found.starts as u64, "start"),
@@ -52,8 +52,8 @@ fn started(found: &OptimizationFound) -> String {
     )
 }
 
-/// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % against the default
-/// settings`.
+/// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % compared with the
+/// default settings`.
 fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     let best = found.best.as_ref()?;
     let is_joint = answer.together.iter().any(|own| own.question == found.question);
@@ -82,7 +82,7 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
             } else {
                 "its figure"
             };
-            text += &format!("; {figure} is {} against {defaults}", change(ratio));
+            text += &format!("; {figure} is {} compared with {defaults}", change(ratio));
         }
         None if found.defaults.is_none() => text += "; no server of the plan has the default settings",
         None => {}
@@ -100,7 +100,7 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
         (CandidateState::CannotWin, "cannot win"),
         (
             CandidateState::Memory,
-            "would not fit, as others that need less memory did not",
+            "would not fit, since servers that need less memory did not",
         ),
         (CandidateState::Beaten, "cannot hold more than the best"),
         (CandidateState::Open, open),
@@ -117,11 +117,12 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
     (!text.is_empty()).then(|| format!("Not started: {text}; optimize.csv lists them"))
 }
 
-/// The cost of going on: `A start of every server would take about 31h 00m; another hour of servers is expected to bring +0.3 %`.
+/// The cost of going on: `Starting every server would take about 31h 00m; another hour of server time is expected to change the best
+/// figure by +0.3 %`.
 fn cost(found: &OptimizationFound) -> Option<String> {
     let grid = found
         .grid_seconds
-        .map(|grid| format!("a start of every server would take about {}", seconds(grid)));
+        .map(|grid| format!("starting every server would take about {}", seconds(grid)));
     let is_over = matches!(found.ended, Some(EndReason::Undecidable | EndReason::Exhausted));
     let is_open = !is_over && found.hour_gain.abs() > LEAST_GAIN;
     let open = found.count(CandidateState::Open);
@@ -130,14 +131,19 @@ fn cost(found: &OptimizationFound) -> Option<String> {
         .map(|grid| grid * open as f64 / found.candidates.len() as f64);
     // If all servers left take less than an hour, they are named instead of the hour.
     let more = match (rest.filter(|rest| *rest < HOUR_S), open) {
-        (None, _) | (_, 0) => "another hour of servers is".to_owned(),
+        (None, _) | (_, 0) => "another hour of server time is".to_owned(),
         (Some(rest), 1) => format!("the server left, about {}, is", seconds(rest)),
         (Some(rest), open) => format!("the {open} servers left, about {}, are", seconds(rest)),
     };
-    let hour = is_open.then(|| format!("{more} expected to bring {}", change(1.0 + found.hour_gain)));
+    let hour = is_open.then(|| {
+        format!(
+            "{more} expected to change the best figure by {}",
+            change(1.0 + found.hour_gain)
+        )
+    });
     let error = found
         .prediction_error
-        .map(|error| format!("predicted figures were {:.1} % off in median", error * 100.0));
+        .map(|error| format!("predictions were off by {:.1} % (median)", error * 100.0));
     let text = [grid, hour, error].into_iter().flatten().join("; ");
     (!text.is_empty()).then(|| super::capital(&text))
 }
@@ -174,19 +180,20 @@ mod tests {
         assert_eq!(
             optimization(&answer),
             [
-                "Started 1 of 4 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 other starts",
+                "Started 1 of 4 servers, in 1 start and 17.0 s of server time; ended because the budget is spent; 2 other starts",
                 "41 % sure that the default settings are within 1 % of the best of all 4",
                 "Not started: 1 cannot hold more than the best; 2 are not ruled out; optimize.csv lists them",
-                "A start of every server would take about 40.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
+                "Starting every server would take about 40.0 s; the 2 servers left, about 20.0 s, are expected to change the best figure \
+                 by +3.8 %",
             ]
         );
         // A latency is expected to become lower.
         answer.optimization.as_mut().expect("an optimisation").hour_gain = -0.05;
-        assert!(optimization(&answer)[3].ends_with("are expected to bring -5.0 %"));
+        assert!(optimization(&answer)[3].ends_with("are expected to change the best figure by -5.0 %"));
         // As many starts as servers, and less certainty than wanted: each reason is still its own.
         for (ended, expected) in [
             ("certain", "because the best is known"),
-            ("starts", "after the most starts without a budget"),
+            ("starts", "at the limit of starts that holds without a budget"),
             (
                 "undecidable",
                 "because more starts were not expected to make it 95 % sure",

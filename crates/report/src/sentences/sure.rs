@@ -47,7 +47,7 @@ pub fn certainty(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) ->
             more => format!("{more} more times"),
         };
         text += &format!(
-            "; `--confirm` starts each of {} servers {again}{time} for {}",
+            "; `--confirm` starts each of {} servers {again}{time} to make it {} sure",
             advice.configs.len(),
             percent(advice.expected)
         );

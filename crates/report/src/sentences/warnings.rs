@@ -69,7 +69,7 @@ fn sentence(warning: &Warning) -> Option<String> {
     })
 }
 
-/// Deaths of servers that are not recommended: `2 of 9 launches of 3 other servers failed or died`. `None` if no launch did.
+/// Deaths of servers that are not recommended: `3 other servers: 2 of 9 launches failed or died`. `None` if no launch did.
 pub fn losers(answer: &Answer) -> Option<String> {
     let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
     let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
@@ -83,12 +83,7 @@ pub fn losers(answer: &Answer) -> Option<String> {
     let other = if winners.is_empty() { "server" } else { "other server" };
     let servers = show_many(lost.len() as u64, other);
     let launches = show_many(all.into(), "launch");
-    let launches = if deaths < all {
-        format!("{deaths} of {launches}")
-    } else {
-        launches
-    };
-    (deaths > 0).then(|| format!("{launches} of {servers} failed or died"))
+    (deaths > 0).then(|| format!("{servers}: {deaths} of {launches} failed or died"))
 }
 
 fn was(count: u32, of: &str) -> String {

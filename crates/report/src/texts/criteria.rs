@@ -25,7 +25,9 @@ pub fn phrase(criterion: &Criterion) -> String {
 /// A bound of a figure with its unit.
 pub fn bound(figure: &str, operator: Operator, limit: f64) -> String {
     let title = axis_title(figure);
-    let unit = title.rsplit_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
+    let unit = title
+        .rsplit_once(" (")
+        .map_or("", |(_, unit)| unit.trim_end_matches(')'));
     format!("{} {operator} {} {unit}", name(figure), show_number(limit))
         .trim_end()
         .to_owned()

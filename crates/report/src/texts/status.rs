@@ -206,7 +206,7 @@ impl Status {
         self.answer_outdated = self.running.is_empty() && !basis::is_of_last_report(directory, state);
         let made = age.map_or(String::new(), |age| format!(", made {} ago", show_duration(age)));
         self.about_answer = match self.answer_outdated {
-            true => Some(format!("the answer so far{made}; {anew}:")),
+            true => Some(format!("the answer so far{made} ({anew}):")),
             false if self.ended.as_deref() == Some("finished") => None,
             _ => Some(format!("the answer so far{made}:")),
         };
@@ -352,7 +352,7 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
     };
     let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
         Some("finished") => "a part of the plan was run",
-        Some("out_of_time") => "max_time is spent, raise it to go on",
+        Some("out_of_time") => "out of time",
         Some(reason) => reason,
         None => "the sweep still runs or was killed",
     };

@@ -208,8 +208,7 @@ impl Watch {
         let (planned, done, missed) = (counts.planned, counts.attained + counts.missed, counts.missed);
         let limits: Vec<String> = watched.limits.iter().map(RequestLimit::in_words).collect();
         let limits = limits.join(" and ");
-        let why =
-            format!("stopped after {done} of {planned} requests: {missed} {missing} {limits} {by}, {reason}");
+        let why = format!("stopped after {done} of {planned} requests: {missed} {missing} {limits} {by}, {reason}");
         Some((verdict, why))
     }
 }

@@ -269,7 +269,8 @@ mod tests {
             "{rows}"
         );
         assert_eq!(
-            rows.matches("\n  will likely fail: out of memory while loading").count(),
+            rows.matches("\n  will likely fail: out of memory while loading")
+                .count(),
             2,
             "{rows}"
         );
@@ -311,7 +312,10 @@ mod tests {
         ];
         let lines = failures_in_words(&failing);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory while loading: too large; "));
+        assert!(
+            lines[0]
+                .starts_with("server seqs 4 and 1 more: will likely fail: out of memory while loading: too large; ")
+        );
         assert!(lines[1].starts_with("1 server that needs at least as much memory will not"));
     }
 

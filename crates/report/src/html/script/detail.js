@@ -110,7 +110,7 @@ function openRun(row) {
   const point = points[data.rows[row]];
   showDialog("One run",
     el("h3", {}, settingsText(row)),
-    el("p", {}, outcomeTag(row), ` run ${runValues("run")[row]} of point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "All its runs")),
+    el("p", {}, outcomeTag(row), ` run ${runValues("run")[row]} of point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "Open its runs")),
     fileOf(row) ? el("p", { class: "count" }, "File: ", el("code", {}, fileOf(row))) : "",
     cause ? el("p", { class: "detail" }, el("strong", {}, inWords(cause)), details[row] ? `: ${details[row]}` : "") : "",
     ...commandBlocks(row).filter(Boolean),

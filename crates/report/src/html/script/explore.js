@@ -158,11 +158,11 @@ class Panel {
     }));
     const more = series.length - shown.length;
     this.note.textContent = [
-      more > 0 ? `${more} more curves; filter, or colour by one setting, to tell them apart.` : "",
+      more > 0 ? `Further curves: ${more}; filter, or colour by one setting.` : "",
       series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are suspect." : "",
       series.some((one) => one.marks.some((mark) => mark.faded)) ? "Faded points miss a target." : "",
       !this.frontier && !["*", "-"].includes(this.by.value) ? "Lines are medians over the other settings." : "",
-      "Points are estimates with their 95 % intervals; a figure that the answer does not judge is the median of its runs, from the lowest to the highest.",
+      "Points are estimates with their 95 % intervals; figures that the answer does not judge are medians of runs, with their range.",
       `${showCount(count)} point${count === 1 ? "" : "s"}.`,
     ].filter(Boolean).join(" ");
   }

@@ -52,7 +52,7 @@ function compareSides(a, b) {
     settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B"], settings)) : el("p", { class: "note" }, "The settings are the same."),
     distributions.some(Boolean) ? el("div", { class: "small" }, distributions.filter(Boolean)) : el("p", { class: "note" }, "The page has no distributions of these points."),
     el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B against A"], told)),
-    el("p", { class: "note" }, "In brackets: the 95 % interval, or after a number of runs their lowest and highest figure."),
+    el("p", { class: "note" }, "In brackets: the 95 % interval, or, with a number of runs, their range."),
   ];
 }
 

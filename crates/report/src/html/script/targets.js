@@ -188,11 +188,11 @@ function winnerOf(place, ranked) {
   if (!best) return [el("p", { class: "caution" }, `${lead}No point ${ranking().all.length ? `of a server that fits on ${gpusText()} ` : ""}meets these targets.`)];
   const next = ranked.find((point) => !isSameServer(point, best));
   const [own, other] = [worthOf(best), next && worthOf(next)];
-  const times = own / other <= ALIKE ? "within 1 % of" : `${showNumber(own / other)} times`;
-  const ratio = next ? `, ${times} the next server, ${manyText(next)}` : "";
+  const times = own / other <= ALIKE ? "within 1 % of" : own / other < 2 ? `${((own / other - 1) * 100).toFixed(0)} % more than` : `${showNumber(own / other)} times`;
+  const ratio = next ? `, ${times} the next best server, ${manyText(next)}` : "";
   const doubt = best.doubtful ? " Its figures are in doubt." : "";
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
-  const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
+  const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next best server on ${nodesOf(next)}.` : "";
   return [
     el("p", { class: "winner" }, `${lead}Highest estimate within these limits, by `, el("strong", {}, worthTitle(place)), ": ", el("strong", {}, manyText(best)), `${atLoad(best)}, ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
@@ -215,7 +215,7 @@ function buildUsers(host) {
     });
     return { input, label: el("label", {}, label, input) };
   };
-  const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU and hour ($)", data.price ?? "", 0.01)];
+  const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU-hour ($)", data.price ?? "", 0.01)];
   const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "GPUs for that many users" });
   const note = el("p", { class: "note" });
   const asked = el("p", { role: "status" });
@@ -224,7 +224,7 @@ function buildUsers(host) {
   const tell = () => {
     const [wanted, room, price] = fields.map(({ input }) => (input.value === "" ? NaN : Number(input.value)));
     const [count, headroom] = [Math.ceil(wanted), Math.max(0, room)];
-    asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU and hour` : ""}:` : "Say how many users.";
+    asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU-hour` : ""}:` : "Say how many users.";
     const best = new Map();
     // So many users may need more GPUs than there are, so no server is too large.
     for (const point of ranking().all) {
@@ -240,7 +240,7 @@ function buildUsers(host) {
     }
     const ranked = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus);
     const rows = ranked.slice(0, MOST_SERVERS);
-    const more = ranked.length > rows.length ? ` ${showCount(ranked.length - rows.length)} more servers need no fewer.` : "";
+    const more = ranked.length > rows.length ? ` Further servers that need no fewer: ${showCount(ranked.length - rows.length)}.` : "";
     note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users per server: requests in flight on average. With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value, true)}`);
     const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with headroom and spare", "Cost per hour", "Cost per million output tokens"];

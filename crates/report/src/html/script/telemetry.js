@@ -53,9 +53,9 @@ function buildTelemetry(host) {
   const options = runs.map(({ row }) => el("option", { value: row }, name(row)));
   const select = el("select", { change: () => show(Number(select.value)) }, options);
   const told = [
-    "Seconds since t0. One reading a second; of a long run, means of several.",
-    leftOut ? `Readings of ${showCount(leftOut)} more points are in runs/.` : "",
-    missing ? `${showCount(missing)} points have none.` : "",
+    "Seconds since the measurement began. One reading a second; of a long run, means of several.",
+    leftOut ? `Points whose readings are only in runs/: ${showCount(leftOut)}.` : "",
+    missing ? `Points without readings: ${showCount(missing)}.` : "",
   ];
   host.append(el("div", { class: "controls" }, el("label", {}, "Run", select)), port, el("p", { class: "note" }, told.filter(Boolean).join(" ")));
   // The longest run shows most.

@@ -19,8 +19,8 @@ function buildTimeline(host) {
   if (gpus.size > 1) views.gpus = ["By GPU", () => lanesOfGpus(starts, nodes.size > 1)];
   else if (nodes.size > 1) views.gpus = ["By node", () => lanesOfNodes(starts)];
   let view = views.gpus ? "gpus" : "servers";
-  const looks = [["loading", "starting"], ["loading model", "loading the model"], ["loading engine", "compiling, graphs, KV cache"], ["up", "between runs"], ["reset", "resetting caches"], ["warmup", "warm-up"], ["stopping", "stopping"], ["ok", "run ok"], ["suspect", "run in doubt"], ["failed", "run failed"], ["died", "failed or ended by itself"]];
-  const line = el("p", { class: "note", "aria-live": "polite" }, `From ${moment(0)} UTC, ${showSeconds(end)} in all; clock times are UTC. Point at a bar for its story, or step through them with the arrow keys.`);
+  const looks = [["loading", "starting"], ["loading model", "loading the model"], ["loading engine", "compiling, graphs, KV cache"], ["up", "between runs"], ["reset", "resetting caches"], ["warmup", "warm-up"], ["stopping", "stopping"], ["ok", "run ok"], ["suspect", "run suspect"], ["failed", "run failed"], ["died", "failed or ended by itself"]];
+  const line = el("p", { class: "note", "aria-live": "polite" }, `From ${moment(0)} UTC, ${showSeconds(end)} in all; clock times are UTC. Point at a bar for details, or step through them with the arrow keys.`);
   const port = el("div", { class: "lanes", tabindex: 0, role: "region", "aria-label": "Server timeline" });
   let told = -1;
   port.addEventListener("keydown", (event) => {

@@ -121,7 +121,7 @@ impl Status {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
             ([], Some(reason)) if reason == "out_of_time" => {
-                format!("not running: max_time is spent; {}\n", self.step_with_more_time())
+                format!("not running: out of time; {}\n", self.step_with_more_time())
             }
             ([], Some(reason)) => format!("not running: {reason}; {}\n", self.next_step()),
             ([], None) => format!("not running: the last vsweep was killed; {}\n", self.next_step()),
@@ -152,7 +152,7 @@ impl Status {
             Some(command) if command.contains("--budget") => {
                 "run the plan again with a larger --budget to continue".to_owned()
             }
-            _ => format!("raise it in the plan, then {}", self.next_step()),
+            _ => format!("raise max_time in the plan, then {}", self.next_step()),
         }
     }
 
@@ -235,11 +235,11 @@ mod tests {
         };
         assert_eq!(
             standing(Some("vsweep run p.toml -o r")),
-            "not running: max_time is spent; raise it in the plan, then continue with: vsweep run p.toml -o r\n"
+            "not running: out of time; raise max_time in the plan, then continue with: vsweep run p.toml -o r\n"
         );
         assert_eq!(
             standing(Some("vsweep run p.toml --budget 3s -o r")),
-            "not running: max_time is spent; run the plan again with a larger --budget to continue\n"
+            "not running: out of time; run the plan again with a larger --budget to continue\n"
         );
     }
 }

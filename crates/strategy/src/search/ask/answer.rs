@@ -151,7 +151,12 @@ impl View<'_> {
     fn overload_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
         let is_overloaded = at(&self.search.probes, failed).any(Probe::is_overloaded);
-        is_overloaded.then(|| format!("at {} the run itself failed; see its cause in summary.csv", self.load(failed)))
+        is_overloaded.then(|| {
+            format!(
+                "at {} the run itself failed; see its cause in summary.csv",
+                self.load(failed)
+            )
+        })
     }
 
     /// Note for runs at the answer itself that missed the target, although all of them together meet it.

@@ -17,6 +17,9 @@ const UNWANTED: [&str; 5] = ["whoever", "beside", "whilst", "per cent", "in orde
 /// Folder whose texts are not checked, because the simulator repeats vLLM's messages.
 const FOREIGN: &str = "crates/sim/";
 
+/// Folders whose snapshots are texts in the words of a report. Those of plans have criteria as the plan writes them.
+const RENDERED: [&str; 2] = ["crates/report", "tests/report"];
+
 /// A text with the file and line where it is written.
 struct Text {
     place: String,
@@ -51,6 +54,18 @@ fn texts_are_short_and_without_codes() {
     );
 }
 
+#[test]
+fn rendered_texts_have_criteria_in_words() {
+    let id = Regex::new("[a-z]+_[a-z_]+(<=|>=)").expect("a pattern");
+    for path in RENDERED
+        .map(|folder| files_below(Path::new(folder), &["snap"]))
+        .concat()
+    {
+        let text = fs::read_to_string(&path).expect("readable");
+        assert_eq!(id.find(&text).map(|id| id.as_str()), None, "in {}", path.display());
+    }
+}
+
 fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
     let lower = text.text.to_lowercase();
     let mut faults = Vec::new();
@@ -64,6 +79,12 @@ fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
     }
     for word in UNWANTED.iter().filter(|word| count(&lower, word) > 0) {
         faults.push(format!("{}: \"{word}\": {}", text.place, text.text));
+    }
+    if text.text.contains("{criterion}") {
+        faults.push(format!(
+            "{}: a criterion's id instead of words: {}",
+            text.place, text.text
+        ));
     }
     for code in codes.iter().filter(|code| count(&lower, code) > 0) {
         faults.push(format!(

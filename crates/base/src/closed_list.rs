@@ -28,7 +28,7 @@ pub fn in_words(name: &str) -> String {
 }
 
 /// Declares a closed list and the type of its facts. Each entry has a description, its name in files, its facts, and a sentence of advice
-/// for the user.
+/// for the user. `Display` is missing on purpose: a sentence cannot have the name in files by mistake.
 macro_rules! closed_list {
     (
         $(#[$about:meta])+
@@ -68,12 +68,6 @@ macro_rules! closed_list {
                 match self {
                     $($list::$entry => $facts { $($fact: $value),+ },)+
                 }
-            }
-        }
-
-        impl std::fmt::Display for $list {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
             }
         }
     };

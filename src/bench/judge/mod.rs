@@ -92,7 +92,9 @@ impl<'a> RunFigures<'a> {
 fn judge(figures: Value) -> Vec<String> {
     let figures = figures.as_object().expect("an object");
     let found = doubts(RunFigures::whole(figures)).into_iter();
-    found.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
+    found
+        .map(|doubt| format!("{}: {}", doubt.code.name(), doubt.detail))
+        .collect()
 }
 
 /// Largest share of failed requests with which a run has meaningful figures.

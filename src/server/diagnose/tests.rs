@@ -95,7 +95,7 @@ fn a_family_that_was_never_seen_is_not_taken_for_another() {
         let found = judged(PATTERNS.iter().filter(is_known), log);
         let shown = found.map_or_else(
             || format!("unknown ({})", clean(&last_lines(&log.text))),
-            |cause| cause.to_string(),
+            |cause| cause.name().to_owned(),
         );
         listing += &format!("{:<24} {:<22} {shown}\n", log.family, log.name);
         assert!(

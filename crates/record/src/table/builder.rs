@@ -66,7 +66,7 @@ impl TableBuilder {
             "" => Cell::Missing,
             text => Cell::text(text),
         };
-        let codes = row.doubts.iter().map(|doubt| doubt.code).join(" ");
+        let codes = row.doubts.iter().map(|doubt| doubt.code.name()).join(" ");
         self.set(Section::Identity, "validity", row.validity.map(Validity::name).into());
         self.set(Section::Identity, "codes", text(&codes));
         self.set(Section::Identity, "cause", row.cause.map(Cause::name).into());

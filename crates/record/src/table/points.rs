@@ -155,7 +155,7 @@ impl<'t> Points<'t> {
             column("validity", identity, &|point| point.validity.map(Validity::name).into()),
             column("codes", identity, &|point| match point.codes.is_empty() {
                 true => Cell::Missing,
-                false => Cell::Text(point.codes.iter().join(" ").into()),
+                false => Cell::Text(point.codes.iter().map(|code| code.name()).join(" ").into()),
             }),
             column("runs_ok", identity, &|point| point.ok.into()),
             column("runs_suspect", identity, &|point| point.suspect.into()),

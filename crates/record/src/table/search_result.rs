@@ -55,7 +55,8 @@ impl<'a> SearchResult<'a> {
         if !own.is_open() {
             own.answer = own.answer_over(FIRST_SLOT..u32::MAX);
             if let (Some(failure), Some(answer)) = (own.given_up(), &mut own.answer) {
-                answer.notes.push(format!("given up on a start: {}", failure.cause));
+                let cause = failure.cause.in_words();
+                answer.notes.push(format!("given up on a start: {cause}"));
             }
         }
         own

@@ -5,6 +5,7 @@ use super::files;
 use crate::findings::attainment::Shares;
 use crate::rows::read_figures;
 use itertools::Itertools;
+use vsweep_base::cause::Cause;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, Duplicate, RunRecord, State};
 use vsweep_record::table::RunFigures;
@@ -31,7 +32,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
             ("launch", shown(run.launch)),
             ("outcome", run.outcome.to_string()),
             ("validity", run.validity.to_string()),
-            ("cause", shown(run.cause)),
+            ("cause", shown(run.cause.map(Cause::name))),
             ("why", spare.why.to_string()),
             ("counts", shown(spare.counts.map(|counts| counts.started))),
         ];

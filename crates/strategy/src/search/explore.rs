@@ -88,7 +88,7 @@ impl fmt::Display for ExploreSettings {
             f,
             "{levels} levels of {} from one request at a time to {most} in flight, half by {spacing} and half at the knee, \
              {runs} runs each",
-            self.vary.name()
+            self.vary.word()
         )
     }
 }

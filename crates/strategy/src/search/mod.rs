@@ -53,11 +53,11 @@ impl Vary {
         }
     }
 
-    /// A load in a sentence: `concurrency 8`.
-    pub fn describe(self, value: f64) -> String {
+    /// The name in sentences.
+    pub fn word(self) -> &'static str {
         match self {
-            Vary::MaxConcurrency => format!("concurrency {value}"),
-            Vary::RequestRate => format!("rate {value}"),
+            Vary::MaxConcurrency => "concurrency",
+            Vary::RequestRate => "rate",
         }
     }
 

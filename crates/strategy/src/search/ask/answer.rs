@@ -123,7 +123,7 @@ impl View<'_> {
 
     /// Returns a load as text: `concurrency 8`.
     fn load(&self, value: f64) -> String {
-        self.search.settings.vary.describe(value)
+        format!("{} {value}", self.search.settings.vary.word())
     }
 
     /// Returns the levels above a load, lowest first.

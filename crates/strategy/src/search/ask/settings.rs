@@ -52,7 +52,7 @@ impl Settings {
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { lower, upper, .. } = self;
-        write!(f, "highest {} from {lower} to {upper} that meets ", self.vary.name())?;
+        write!(f, "highest {} from {lower} to {upper} that meets ", self.vary.word())?;
         let targets = self.targets.iter().map(|target| {
             let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
             format!("{} ({})", target.name, criteria.join(", "))

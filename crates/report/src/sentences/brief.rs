@@ -193,8 +193,8 @@ fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
     (!warned.is_empty()).then_some(warned)
 }
 
-/// The distance to the next server: `20 % more than the next best server, TP 2`; `None` if no other server is known to be worse. If the winner
-/// was preferred to a server with a better estimate, the reason for that is returned instead.
+/// The distance to the next server: `20 % more than the next best server, TP 2`; `None` if no other server is known to be worse. If the
+/// winner was preferred to a server with a better estimate, the reason for that is returned instead.
 fn next_best(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     if let Some((best, why)) = preferred(winner) {
         let near = near(answer, answered, winner);

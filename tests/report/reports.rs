@@ -891,7 +891,7 @@ fn status_says_if_its_answer_is_outdated_or_cannot_be_read() {
         status().answer_outdated && said.contains("the answer so far, made "),
         "{said}"
     );
-    assert!(said.contains(&format!(" ago; {remedy}:\n")), "{said}");
+    assert!(said.contains(&format!(" ago ({remedy}):\n")), "{said}");
     report(&directory, &options);
     assert!(!status().answer_outdated && !status().to_text().contains("answer"));
     let answer = text(&directory.answer_json());

@@ -167,6 +167,7 @@ fn is_statistic(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vsweep_strategy::search::Vary;
 
     #[test]
     fn metrics_have_titles_with_units() {
@@ -182,6 +183,13 @@ mod tests {
         assert_eq!(axis_title("my_own"), "my_own");
         assert_eq!(axis_title("_ms"), "_ms");
         assert_eq!(axis_title("__ms"), "__ms");
+    }
+
+    #[test]
+    fn a_searched_load_has_one_word() {
+        for vary in [Vary::MaxConcurrency, Vary::RequestRate] {
+            assert_eq!(short_name(vary.name()), vary.word());
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn server(flags: &str) -> ModelledServer {
     let options = Options {
         card: Some(Card {
             gpu: Gpu::named("h100").expect("listed"),
-            source: "as told",
+            source: "from --gpu",
             is_assumed: false,
         }),
         ..Options::default()

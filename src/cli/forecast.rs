@@ -57,7 +57,7 @@ pub fn limits(tokens: u64) -> Limits {
 /// cannot be predicted.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
-    let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
+    let large = "the plan is too large for a quick prediction; `vsweep rehearse` makes one";
     if !is_playable(counts.runs, counts.searches, counts.servers) {
         return Err(large.to_owned());
     }

@@ -17,8 +17,7 @@ pub struct PlanFile {
     /// Change a key of the plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
-    /// Spend at most this much time of work, such as 6h, earlier sessions included: the servers that promise most start first, and
-    /// none after it
+    /// Begin nothing after this much time of work, such as 6h, earlier sessions included; the most promising servers start first
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<String>,
 }

@@ -21,7 +21,7 @@ const LAST_RUN: Duration = Duration::from_secs(120);
 /// Ends a task that asked for GPUs if Slurm named none, because the task would measure on GPUs of others. This happens after the loss of a
 /// node, or if gres.conf names no devices.
 const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ]; then
-  echo "Slurm named no GPU to this task, so nothing is measured; see the site's gres.conf, and submit it again" >&2
+  echo "Slurm gave this task no GPU, so nothing is measured; check the site's gres.conf, and submit it again" >&2
   exit 1
 fi"#;
 

@@ -67,8 +67,7 @@ pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     let hidden = match read.settings.contains_key("max_num_seqs") {
         true => "",
         false => {
-            "; it does not say whether max_num_seqs and the like changed (with VLLM_SERVER_DEV_MODE=1 it does): if they did, \
-             give --fresh"
+            "; it does not report max_num_seqs and similar settings (with VLLM_SERVER_DEV_MODE=1 it does): if they changed, use --fresh"
         }
     };
     format!("the server at {url} was restarted since the last run there{hidden}")

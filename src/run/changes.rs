@@ -116,7 +116,7 @@ impl Changes {
                 Some(format!("{server}, {}", run.name))
             });
             changes.notes.push(format!(
-                "no longer in the plan: {}, out of the tables but still in the journal{}",
+                "no longer in the plan: {}; left out of the tables, kept in the journal{}",
                 show_many(count, "recorded point"),
                 listed(&named.collect::<Vec<_>>(), count)
             ));

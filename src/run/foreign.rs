@@ -40,7 +40,7 @@ impl ImportedRun {
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {
-            Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
+            Some(error) => Err(error.as_str().unwrap_or("it gives no reason").to_owned()),
             None => match figures_contradiction(&content) {
                 Some(contradiction) => return Err(contradiction),
                 None if !measured(&content).any(|(_, value)| value.is_number()) => {

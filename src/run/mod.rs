@@ -331,14 +331,14 @@ impl Sweep<'_> {
         // Best effort: a failed note must not end the sweep.
         if !fresh.is_empty() {
             let _ = writer.note(&format!(
-                "the best cannot be distinguished yet, so they are measured on {} each: {}",
+                "which server is best is not decided yet, so these get {} each: {}",
                 show_many(slots as u64, "fresh start"),
                 names(fresh)
             ));
         }
         if !alone.is_empty() {
             let _ = writer.note(&format!(
-                "the best ran next to other servers, so they are measured once without: {}",
+                "the best servers ran next to others, so each is measured once alone: {}",
                 names(alone)
             ));
         }

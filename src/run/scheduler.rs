@@ -245,7 +245,8 @@ impl<'a> Scheduler<'a> {
         if is_idle && since.elapsed() >= limit {
             let by = settle::holders_of(free).await;
             return Err(Error::Fatal(format!(
-                "{by} after {} (exec.wait); end it, or give the same command again later: what is recorded is kept",
+                "the GPUs did not become free within {} (exec.wait): {by}; end that program, or run the same command again later: what \
+                 is recorded is kept",
                 show_duration(limit)
             )));
         }

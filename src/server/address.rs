@@ -115,7 +115,7 @@ impl Address {
             }
             Some(Listener::Hidden) => ("a process that cannot be seen from here".to_owned(), true),
             // The connection uses the port only for a while.
-            None => ("a connection, and nobody listens there".to_owned(), false),
+            None => ("an open connection, without a listener".to_owned(), false),
         };
         let failure = Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"));
         Some(PortConflict { failure, stays })

@@ -39,7 +39,8 @@ impl Server {
             let identified = timeout(limit, identify(http, &[], &mut seen)).await;
             return identified.unwrap_or_else(|_| {
                 let (limit, route) = (show_duration(limit), http.health_route());
-                let detail = format!("nothing healthy at {base_url} within {limit}; {route} last gave: {seen}");
+                let detail =
+                    format!("no healthy server at {base_url} within {limit}; the last answer of {route}: {seen}");
                 Err(Failure::new(Cause::ReadyTimeout, detail))
             });
         };
@@ -143,7 +144,7 @@ fn refusal(status: StatusCode) -> Option<&'static str> {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => None,
         status => status
             .is_client_error()
-            .then_some("that is not a server of vLLM or its like"),
+            .then_some("this is not a server with vLLM's API"),
     }
 }
 

@@ -195,7 +195,7 @@ impl ReleaseWait {
 fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
     let levels: Vec<String> = full
         .iter()
-        .map(|gpu| format!("GPU {} holds {} MiB", gpu.index, gpu.memory_used_mib))
+        .map(|gpu| format!("GPU {} has {} MiB in use", gpu.index, gpu.memory_used_mib))
         .collect();
     let by: BTreeSet<String> = holders
         .iter()
@@ -209,7 +209,7 @@ fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
         true => "no process that can be seen".to_owned(),
         false => by.into_iter().collect::<Vec<_>>().join(", "),
     };
-    Failure::new(Cause::GpuMemoryHeld, format!("{}, held by {by}", levels.join(", ")))
+    Failure::new(Cause::GpuMemoryHeld, format!("{}, by {by}", levels.join(", ")))
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(failure.cause, Cause::GpuMemoryHeld);
         assert_eq!(
             failure.detail,
-            format!("GPU 1 holds 30500 MiB, held by {} (VLLM::EngineCore)", i32::MAX)
+            format!("GPU 1 has 30500 MiB in use, by {} (VLLM::EngineCore)", i32::MAX)
         );
     }
 }

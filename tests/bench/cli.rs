@@ -238,7 +238,7 @@ async fn flags_are_taken_as_argparse_does_and_idle_ones_are_named() {
         "{words}"
     );
     assert!(
-        words.contains("no tokenizer.json of org/m is here: prompts are lists of token ids"),
+        words.contains("there is no tokenizer.json of org/m on this machine, so prompts are lists of token ids"),
         "{words}"
     );
     let asked = server
@@ -318,7 +318,7 @@ async fn an_interrupted_run_says_so_and_stops_the_profiler() {
     let words = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{words}");
     assert!(
-        words.contains("interrupted after 0 of 2 requests; nothing is saved"),
+        words.contains("interrupted after 0 of 2 requests; nothing was saved"),
         "{words}"
     );
     assert!(has_seen("/stop_profile"));

@@ -138,7 +138,7 @@ fn a_problem_of_a_shared_file_is_told_once() {
     assert_eq!(check.status.code(), Some(2));
     assert_eq!(said(&check).matches("error: ").count(), 1, "{}", said(&check));
     assert!(
-        said(&check).contains("two.toml has problems of a file"),
+        said(&check).contains("two.toml: its problems are those of a shared file"),
         "{}",
         said(&check)
     );

@@ -15,7 +15,7 @@ fn h100() -> Options {
     Options {
         card: Some(Card {
             gpu: Gpu::named("h100").expect("listed"),
-            source: "as told",
+            source: "from --gpu",
             is_assumed: false,
         }),
         ..Options::default()

@@ -60,7 +60,7 @@ max_concurrency = [1, 4]
 fn several_workloads_are_named() {
     let says = |text: &str| stdout(&vsweep(plan(text).path(), &["rehearse", "plan.toml"]));
     let two = says(&SMALL.replace("input_len = 64", "input_len = [64, 128]"));
-    assert!(two.contains("\nruns are of 2 workloads: 64 in; 128 in\n"), "{two}");
+    assert!(two.contains("\n2 workloads: 64 in; 128 in\n"), "{two}");
     assert!(!says(SMALL).contains("workload"));
 }
 
@@ -428,9 +428,9 @@ fn the_gpu_is_that_of_the_machine_where_it_is_known() {
     };
     let known = machine(["NVIDIA H200"; 2]);
     assert!(assumed(&known, &[]).starts_with("GPU h200 (as nvidia-smi says)"));
-    assert!(assumed(&known, &["--gpu", "L40S"]).starts_with("GPU l40s (as told)"));
+    assert!(assumed(&known, &["--gpu", "L40S"]).starts_with("GPU l40s (from --gpu)"));
     for unknown in [["NVIDIA GeForce GTX 1080"; 2], ["NVIDIA H200", "NVIDIA L40S"]] {
-        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (choose with --gpu)"));
+        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (assumed; set it with --gpu)"));
     }
 }
 

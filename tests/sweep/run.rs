@@ -222,7 +222,7 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     harness.wait_until_alone();
     let text = said(&ended);
     assert!(
-        ended.status.success() && text.contains("out of time") && text.contains("a larger --budget to go on"),
+        ended.status.success() && text.contains("out of time") && text.contains("a larger --budget to continue"),
         "{text}"
     );
     let lines = journal_lines(&directory);

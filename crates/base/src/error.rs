@@ -57,10 +57,10 @@ impl Error {
 pub fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room and give the same command again: nothing that was recorded is lost"
+            "; make room and run the same command again: nothing that was recorded is lost"
         }
         io::ErrorKind::FileTooLarge => {
-            "; raise the limit of file sizes (ulimit -f) and give the same command again: nothing that was recorded is lost"
+            "; raise the limit of file sizes (ulimit -f) and run the same command again: nothing that was recorded is lost"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; give this user the right to it, or choose another place"

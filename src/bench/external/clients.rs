@@ -163,7 +163,7 @@ fn aiperf(result: &Value) -> Result<Params, String> {
     let mut figures = members(json!({"completed": null, "failed": count(failed)}));
     figures.extend(figures_at(result, 1.0, AIPERF));
     if figures["completed"].is_null() {
-        return Err("is of aiperf, but without `request_count`".to_owned());
+        return Err("is a result of aiperf without `request_count`".to_owned());
     }
     if result["was_cancelled"] == true {
         return Err("is of a run of aiperf that was cancelled; measure it again".to_owned());
@@ -188,7 +188,7 @@ fn aiperf(result: &Value) -> Result<Params, String> {
 fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let mut figures = figures_at(benchmark, 1.0, GUIDELLM);
     let completed = figures.get("completed").and_then(Value::as_f64);
-    let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
+    let completed = completed.ok_or("is a result of guidellm without `request_totals`")?;
     for (ours, theirs, times) in [
         ("ttft", "time_to_first_token_ms", 1.0),
         ("e2el", "request_latency", 1000.0),
@@ -286,7 +286,11 @@ mod tests {
         for (name, number, said) in [
             ("errored", json!(-4), "has a negative failed (-4.0)"),
             ("successful", json!(-16), "has a negative completed (-16.0)"),
-            ("successful", json!(15.4), "has a part of a request (completed = 15.4)"),
+            (
+                "successful",
+                json!(15.4),
+                "counts a fraction of a request (completed = 15.4)",
+            ),
             (
                 "errored",
                 json!(1e300),

@@ -67,7 +67,10 @@ pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt>
         (!is_every_row && !are_equal(&is, &should))
             .then(|| format!("it says {name} = {is}, and {should} was asked for"))
     };
-    let sent = || more_ended_than_sent(result, number_or_text(param("num_prompts")?)?);
+    let sent = || {
+        let found = more_ended_than_sent(result, number_or_text(param("num_prompts")?)?)?;
+        Some(format!("it {found}"))
+    };
     let model = || {
         let is = result.get("model_id")?.as_str()?;
         let short = |name: &str| {
@@ -161,7 +164,7 @@ fn impossible_count(result: &Params) -> Option<String> {
     let counts = ["completed", "failed"].map(|name| (name, number(result, name)));
     let mut counts = counts.into_iter().filter_map(|(name, count)| Some((name, count?)));
     let part = counts.clone().find(|(_, count)| count.fract() != 0.0);
-    let part = part.map(|(name, count)| format!("has a part of a request ({name} = {count})"));
+    let part = part.map(|(name, count)| format!("counts a fraction of a request ({name} = {count})"));
     let too_many = counts.find(|(_, count)| *count >= IMPOSSIBLE_COUNT);
     let too_many = too_many.map(|(name, count)| format!("has more requests than there can be ({name} = {count:e})"));
     let load = number(result, "max_concurrency").filter(|load| *load < 1.0);
@@ -183,7 +186,9 @@ fn too_long(result: &Params) -> Option<String> {
         Some((name, value.as_f64()?)).filter(|_| is_of_requests)
     });
     let (name, value) = latencies.find(|(_, value)| *value > TOLERANCE * duration_s * 1000.0)?;
-    Some(format!("has {name} = {value}, and the whole run took {duration_s} s"))
+    Some(format!(
+        "has {name} = {value}, longer than the whole run ({duration_s} s)"
+    ))
 }
 
 /// Looks for times to the first token that are longer than the latency of the whole request.
@@ -219,7 +224,7 @@ fn other_median(result: &Params) -> Option<String> {
         let stated = number(result, &name)?;
         // Figures may be rounded.
         let is_wrong = is > TOLERANCE * stated + 1.0 || stated > TOLERANCE * is + 1.0;
-        is_wrong.then(|| format!("has {name} = {stated}, and the median of {list} is {is:.3} ms"))
+        is_wrong.then(|| format!("has {name} = {stated}, but the median of {list} is {is:.3} ms"))
     })
 }
 
@@ -237,7 +242,7 @@ fn impossible_concurrency(result: &Params) -> Option<String> {
     // Fewer may be in flight: the others wait for a last slow request, or have failed.
     (in_flight > TOLERANCE * slots).then(|| {
         format!(
-            "has mean_e2el_ms = {mean_ms} at {rate} requests/s, which are {in_flight:.3} requests in flight of {slots}"
+            "has mean_e2el_ms = {mean_ms} at {rate} requests/s: {in_flight:.3} requests in flight, more than the {slots} possible"
         )
     })
 }
@@ -256,7 +261,7 @@ fn wrong_rate(result: &Params) -> Option<String> {
         let expected = counted / duration;
         // A difference of one in the count is accepted, because it changes the rate of a small count much.
         let is_wrong = (rate > most * expected || most * rate < expected) && (rate - expected).abs() > 1.0 / duration;
-        is_wrong.then(|| format!("has {name} = {rate}, and {counted} in {duration} s are {expected:.3}"))
+        is_wrong.then(|| format!("has {name} = {rate}, but {counted} in {duration} s are {expected:.3} per second"))
     })
 }
 
@@ -266,7 +271,7 @@ fn more_ended_than_sent(result: &Params, sent: f64) -> Option<String> {
     let has_turns = result.contains_key("num_conversations");
     // 0 stands for every row of a file.
     (!has_turns && sent > 0.0 && ended > sent)
-        .then(|| format!("has {ended} requests that ended, of {sent} that were sent"))
+        .then(|| format!("has {ended} requests that ended, more than the {sent} sent"))
 }
 
 fn number(result: &Params, name: &str) -> Option<f64> {
@@ -387,7 +392,11 @@ mod tests {
             ),
             ("duration", json!(-3), "has a negative duration (-3)"),
             ("duration", json!(0), "has 400 completed requests in 0 s"),
-            ("completed", json!(99.5), "has a part of a request (completed = 99.5)"),
+            (
+                "completed",
+                json!(99.5),
+                "counts a fraction of a request (completed = 99.5)",
+            ),
             (
                 "completed",
                 json!(1e19),
@@ -401,23 +410,23 @@ mod tests {
             (
                 "mean_ttft_ms",
                 json!(1e6),
-                "has mean_ttft_ms = 1000000, and the whole run took 20 s",
+                "has mean_ttft_ms = 1000000, longer than the whole run (20 s)",
             ),
             (
                 "completed",
                 json!(4000),
-                "has request_throughput = 20, and 4000 in 20 s are 200.000",
+                "has request_throughput = 20, but 4000 in 20 s are 200.000 per second",
             ),
             (
                 "failed",
                 json!(10),
-                "has 410 requests that ended, of 400 that were sent",
+                "has 410 requests that ended, more than the 400 sent",
             ),
             ("p99_ttft_ms", json!(3.0), "has p99_ttft_ms = 3 below p90_ttft_ms = 12"),
             (
                 "output_throughput",
                 json!(1e6),
-                "has output_throughput = 1000000, and 3200 in 20 s are 160.000",
+                "has output_throughput = 1000000, but 3200 in 20 s are 160.000 per second",
             ),
             ("output_throughput", json!(1e308), "has output_throughput = 1"),
         ] {
@@ -443,7 +452,10 @@ mod tests {
             "slots may wait for one slow request, or for failed ones"
         );
         let said = found(199.0).unwrap_or_default();
-        assert!(said.contains("which are 3.980 requests in flight of 2"), "{said}");
+        assert!(
+            said.contains("3.980 requests in flight, more than the 2 possible"),
+            "{said}"
+        );
         let mut growing = with("mean_e2el_ms", json!(1.0));
         growing.remove("mean_ttft_ms");
         growing.insert("ramp_up_strategy".to_owned(), json!("linear"));
@@ -468,10 +480,10 @@ mod tests {
         let itls = json!([[0.01, 0.02], [0.01], []]);
         assert_eq!(lists([0.007, 0.008, 9.0], itls.clone()), None);
         let said = lists([9.0, 9.0, 0.008], itls).unwrap_or_default();
-        assert_eq!(said, "has median_ttft_ms = 8, and the median of ttfts is 9000.000 ms");
+        assert_eq!(said, "has median_ttft_ms = 8, but the median of ttfts is 9000.000 ms");
         let said = lists([0.008; 3], json!([[1e308], [1e308], []])).unwrap_or_default();
         assert!(
-            said.starts_with("has median_itl_ms = 10, and the median of itls is"),
+            said.starts_with("has median_itl_ms = 10, but the median of itls is"),
             "{said}"
         );
     }
@@ -510,7 +522,7 @@ mod tests {
             (
                 "completed",
                 json!(4000),
-                "has 4000 requests that ended, of 400 that were sent",
+                "it has 4000 requests that ended, more than the 400 sent",
             ),
             (
                 "model_id",

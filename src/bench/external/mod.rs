@@ -259,7 +259,7 @@ fn with_flags(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
     let given = ServeCommand::of(argv);
     let notes = flags.keys().filter_map(|flag| {
         let value = given.value(&spelling::canonical(flag))?;
-        Some(format!("--{flag} {value} was replaced; vsweep decides it"))
+        Some(format!("--{flag} {value} was replaced, because vsweep sets this flag"))
     });
     let removed: Params = flags.keys().map(|flag| (flag.clone(), Value::Null)).collect();
     (apply(&apply(argv, &removed), &flags), notes.collect())
@@ -299,7 +299,7 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
         false => path,
     };
     let bytes = files::read(path, files::MOST_RESULT).map_err(|error| match error.kind() {
-        files::REFUSED => failed(format!("its result {} is not read: {error}", path.display())),
+        files::REFUSED => failed(format!("its result {} cannot be read: {error}", path.display())),
         _ => failed(format!("it wrote no result to {}", path.display())),
     })?;
     let of_result = |what: String| failed(format!("its result {what}"));
@@ -307,7 +307,9 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     let mut records = clients::records(result, places).map_err(of_result)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => match self_contradiction(&record) {
-            Some(contradiction) => Err(of_result(contradiction)),
+            Some(contradiction) => Err(of_result(format!(
+                "{contradiction}; see the output of the benchmark in {LOG}"
+            ))),
             None if !record.values().any(Value::is_number) => Err(of_result(
                 "holds no figure; write the keys of `vllm bench serve`".into(),
             )),

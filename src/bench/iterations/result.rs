@@ -111,7 +111,7 @@ fn stood_still(timings: &[Timing]) -> Option<Doubt> {
         _ => Code::GeneratorStalled,
     };
     let detail = format!(
-        "the generator stood still for up to {:.0} ms in {count} of {} batches: it was stopped, or the machine was too busy",
+        "the generator stalled for up to {:.0} ms in {count} of {} batches: it was stopped, or the machine was too busy",
         longest * 1000.0,
         timings.len()
     );
@@ -128,8 +128,8 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
         apart => Some(Doubt::new(
             Code::LoadNotReached,
             format!(
-                "{apart} of {} batches took the engine more steps than one batch does, so their requests did not start \
-                 together; raise settle_ms, and keep other load off the server",
+                "the server split {apart} of {} batches over several steps, so their requests did not start together; raise \
+                 settle_ms, and keep other load off the server",
                 timings.len()
             ),
         )),

@@ -72,7 +72,7 @@ pub fn prompt_lengths(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt
 pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     (share > expected + UNEXPECTED_HITS).then(|| {
         let detail = format!(
-            "{:.0} % of the prompt tokens came from the server's prefix cache, {:.0} % would be by design",
+            "{:.0} % of the prompt tokens came from the server's prefix cache, but by design only {:.0} % would",
             share * 100.0,
             expected * 100.0
         );

@@ -34,7 +34,7 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let (completed, slots) = (seen.number("completed"), seen.slots());
     let detail = match shortfall(duration_s, completed, slots)? {
-        Shortfall::Time => format!("its load lasted {:.0} ms", duration_s * 1000.0),
+        Shortfall::Time => format!("the load lasted only {:.0} ms", duration_s * 1000.0),
         Shortfall::Requests => format!(
             "{} requests are too few for a steady state with {} at once",
             completed.unwrap_or(0.0),
@@ -98,7 +98,7 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let run_ms = 1000.0 * seen.duration_s()?;
     let doubt = |code| {
         let detail = format!(
-            "the generator stood still for {away_ms:.0} of {run_ms:.0} ms: it was stopped, or the machine was too busy"
+            "the generator stalled for {away_ms:.0} of {run_ms:.0} ms: it was stopped, or the machine was too busy"
         );
         Some(Doubt::new(code, detail))
     };
@@ -113,9 +113,7 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let ttft_ms = seen.number("median_ttft_ms").filter(|_| !is_stamped)?;
     let shows = longest_ms > (OF_TTFT * ttft_ms).max(STALLED.1);
     shows.then(|| {
-        let detail = format!(
-            "the generator did not look at the network for {longest_ms:.0} ms, against a median TTFT of {ttft_ms:.0} ms"
-        );
+        let detail = format!("the generator stalled for {longest_ms:.0} ms, against a median TTFT of {ttft_ms:.0} ms");
         Doubt::new(Code::GeneratorStalled, detail)
     })
 }
@@ -166,7 +164,7 @@ mod tests {
     fn a_run_of_milliseconds_or_of_one_wave_is_short() {
         assert_eq!(
             judge(json!({"duration": 0.035})),
-            ["run_too_short: its load lasted 35 ms"]
+            ["run_too_short: the load lasted only 35 ms"]
         );
         let loops = |completed: u64, slots: u64| {
             judge(json!({"duration": 9.0, "completed": completed, "max_concurrency": slots, "request_rate": "inf"}))

@@ -4,6 +4,7 @@ use super::RunFigures;
 use crate::checks::{changing, unsteady};
 use crate::plan::Params;
 use crate::telemetry::series::Course;
+use crate::units::show_many;
 use crate::validity::{Code, Doubt};
 
 /// Preemptions per completed request above which the repeated work affects the figures.
@@ -73,7 +74,11 @@ fn preempted(seen: RunFigures<'_>) -> Option<Doubt> {
     let preemptions = seen.number("preemptions")?;
     let completed = seen.number("completed").unwrap_or(0.0);
     (preemptions > PREEMPTED * completed).then(|| {
-        let detail = format!("{preemptions} preemptions in {completed} requests: the KV cache did not hold them all");
+        let detail = format!(
+            "{} in {}: the KV cache did not hold them all",
+            show_many(preemptions as u64, "preemption"),
+            show_many(completed as u64, "request")
+        );
         Doubt::new(Code::RequestsPreempted, detail)
     })
 }
@@ -96,7 +101,7 @@ fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
     };
     (in_flight > limit).then(|| {
         let detail = format!(
-            "{in_flight:.1} requests were at the server on average, and {expected:.1} of them can be the benchmark's"
+            "{in_flight:.1} requests were at the server on average, but the benchmark had only {expected:.1} in flight"
         );
         Doubt::new(Code::ServerNotAlone, detail)
     })

@@ -291,7 +291,7 @@ pub(super) fn generator_failed(error: std::io::Error) -> Failure {
     let remedy = match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EMFILE | Errno::ENFILE) => "raise the limit of open files (ulimit -n)",
         Some(Errno::EADDRNOTAVAIL) => "the machine has no free port; set net.ipv4.ip_local_port_range to more ports",
-        _ => "look whether the machine is out of memory or disk",
+        _ => "check whether the machine is out of memory or disk",
     };
     broken(format!("the generator could not go on: {error}; {remedy}"))
 }

@@ -80,8 +80,9 @@ impl Drawer {
         let counted_by = vocabulary.counted_by(source);
         let difference = without_tokenizer(traits, source, counted_by);
         if let Some(difference) = difference.filter(|_| tokenizer.is_none() && !settings.tokens.is_skipped) {
-            let sentence =
-                format!("no tokenizer.json of {tokenizer_name} is here: {difference}; name one with tokenizer");
+            let sentence = format!(
+                "there is no tokenizer.json of {tokenizer_name} on this machine, so {difference}; name one with tokenizer"
+            );
             self.job.counters.caution(sentence);
         }
         draw(Sources {

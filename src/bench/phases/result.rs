@@ -12,6 +12,7 @@ use crate::cause::Failure;
 use crate::load::LoadOutcome;
 use crate::metrics::confidence::{Errors, Interval, of_events, of_values};
 use crate::metrics::{Nanos, Sample, Samples, Stats, seconds};
+use crate::units::show_many;
 use crate::validity::{Code, Doubt};
 use serde_json::json;
 use std::ops::Range;
@@ -95,8 +96,9 @@ pub(super) fn measurement(
         }
         if preemptions > 0.0 {
             warnings.push(format!(
-                "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",
-                settings.window.max_concurrency,
+                "{}: the KV cache did not hold {} of {} tokens at once",
+                show_many(preemptions as u64, "preemption"),
+                show_many(settings.window.max_concurrency as u64, "sequence"),
                 input + output
             ));
         }
@@ -150,7 +152,7 @@ fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<
     let with_output = outcome.cut.iter().filter(|sample| !sample.events.is_empty());
     let ended = outcome.samples.ok().count();
     let detail = format!(
-        "not every one of {slots} slots had output when the window opened (at its end {ended} requests had ended and {} had \
+        "not all of the {slots} requests in flight had output when the window opened (at its end {ended} had ended and {} had \
          output)",
         with_output.count()
     );

@@ -136,7 +136,12 @@ fn steady_state(steady: &SteadyState, settings: &NativeSettings, summary: &Summa
         .steady_min_window_s
         .unwrap_or((0.1 * summary.duration_s).max(10.0));
     let is_short = steady.duration_s() < shortest;
-    let warning = is_short.then(|| format!("{:.1} s are short of {shortest:.1} s", steady.duration_s()));
+    let warning = is_short.then(|| {
+        format!(
+            "{:.1} s is shorter than the {shortest:.1} s needed",
+            steady.duration_s()
+        )
+    });
     let rule = settings.steady();
     let mut found = members(json!({
         "window": {

@@ -114,11 +114,11 @@ impl Submission<'_> {
         }
         let starts = show_many(self.left.len() as u64, "server start");
         let worker = match self.args.retry_failed {
-            true => format!("{} ID, an ID of --dry-run each", self.worker_arguments()),
+            true => format!("{} ID, with each ID that --dry-run lists", self.worker_arguments()),
             false => format!("worker {}", shell_word(self.directory.root())),
         };
         output::say(match self.left.is_empty() {
-            true => format!("nothing is left to do in {root}"),
+            true => format!("nothing left to do in {root}"),
             false => format!("{starts} to be taken from {root}; start workers with: vsweep {worker}"),
         });
         Ok(Exit::Done)
@@ -165,14 +165,14 @@ impl Submission<'_> {
         if arrays.is_empty() {
             let starts = show_many(under_way.len() as u64, "server start");
             output::say(match under_way.is_empty() {
-                true => format!("nothing is left to do in {root}"),
+                true => format!("nothing left to do in {root}"),
                 false => format!("nothing to submit: {starts} under way in Slurm, see `vsweep status {root}`"),
             });
             return Ok(Exit::Done);
         }
         if plan.slurm.memory_per_gpu.is_none() && !self.args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
             output::print_note(
-                "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs \
+                "the plan requests no memory (slurm.memory_per_gpu); on many sites each start then gets all memory of a node, and runs \
                  alone there",
             );
         }
@@ -189,7 +189,7 @@ impl Submission<'_> {
             array.write(directory)?;
             let job = slurm::submit(&arguments, &script).map_err(|error| {
                 Error::Fatal(format!(
-                    "{error}; what was submitted before stays, and the same command goes on"
+                    "{error}; what was submitted before stays; run the same command again to submit the rest"
                 ))
             })?;
             let starts = show_many(array.groups.len() as u64, "server start");

@@ -22,10 +22,10 @@ pub struct Args {
     directory: PathBuf,
     #[command(flatten)]
     owner: Owner,
-    /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` or `optimize` for the whole of a comparison or an optimisation
+    /// Take only this server start, such as 3f5a91c2d4e6b708-0; or `compare` or `optimize`: a whole comparison or optimisation
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// Measure the failed runs of the --group again; without one, every worker would repeat all of them
+    /// Measure the failed runs of --group again
     #[arg(long, requires = "group")]
     retry_failed: bool,
 }
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ..Sweep::of(&plan, &matrix)
     };
     if !has_work(&sweep, &share, recorder.state())? {
-        output::say(format_args!("nothing is left to do in {}", directory.root().display()));
+        output::say(format_args!("nothing left to do in {}", directory.root().display()));
         return Ok(Exit::Done);
     }
     check_machine(&sweep, recorder.state())?;
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Exit::Interrupted,
         ),
         Ending::OutOfTime => (
-            format!("max_time of the plan is spent; submit {root} again with more to go on"),
+            format!("out of time in {root}; submit its plan again with a larger max_time to continue"),
             Exit::Done,
         ),
         Ending::Superseded => (
@@ -83,7 +83,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ),
         Ending::NothingLeft | Ending::Finished => {
             output::say(format_args!(
-                "nothing is left to take; `vsweep report {root}` makes the tables"
+                "nothing left to do; `vsweep report {root}` makes the tables"
             ));
             return Ok(Exit::Done);
         }
@@ -104,7 +104,7 @@ fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     match starts.find(|start| group_name(sweep.plan, start) == group) {
         Some(start) => Ok(schedule.has_group(&start, state)),
         None => Err(Error::Usage(format!(
-            "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them, and a plan that was edited is submitted again"
+            "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them; after editing a plan, submit it again"
         ))),
     }
 }

@@ -20,7 +20,7 @@ pub struct Args {
     /// Whose tools are to read it: those of `vllm bench sweep serve`
     #[arg(long = "format", value_parser = ["vllm"])]
     _format: String,
-    /// The folder to write, which must not be there yet; DIR/vllm, if not given
+    /// Folder to write; must not exist [default: DIR/vllm]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     #[command(flatten)]

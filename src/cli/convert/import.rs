@@ -43,7 +43,7 @@ pub struct Args {
     /// aiperf's folder), or the JSON file of a suite
     #[arg(value_name = "TREE|RESULT|SUITE")]
     tree: Option<PathBuf>,
-    /// Path for the plan (standard output, if not given), or the directory to make of a tree
+    /// File for the plan [default: standard output], or directory for the experiment
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -213,8 +213,7 @@ fn import_tree(tree: &Path, imported: &PlanImport, to: &Path) -> Result<Exit> {
     recorder.hide(plan.secrets.clone());
     let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
     write_atomic(&path, plan.redacted_text().as_bytes())?;
-    let lost =
-        |name| format!("the figure `{name}` of the runs is lost: vLLM overwrites it with the parameter of that name");
+    let lost = |name| format!("the metric `{name}` is lost: vLLM overwrites it with the parameter of that name");
     problems.extend(hidden.into_iter().map(lost));
     let planned = matrix.counts().runs;
     let (taken, all) = (show_many(count, "run"), show_many(planned, "run"));
@@ -259,7 +258,7 @@ fn find_runs(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Res
             }
         });
     }
-    let left_out = |folder| format!("{folder} is not of this command line, and is left out");
+    let left_out = |folder| format!("{folder} does not belong to this command line, and is left out");
     problems.extend(unknown.into_iter().map(left_out));
     Ok(runs)
 }

@@ -116,13 +116,13 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         None => {
             let ended = job.counters.in_words();
             print_note(format_args!(
-                "interrupted after {ended}; nothing is saved: give the same command again"
+                "interrupted after {ended}; nothing was saved: run the same command again"
             ));
             Ok(Exit::Interrupted)
         }
     };
     if job.counters.is_profiling.load(Relaxed) {
-        print_note("waiting for the profiler to write its traces; Ctrl-C leaves it alone");
+        print_note("waiting for the profiler to write its traces; Ctrl-C stops waiting");
     }
     tokio::select! {
         () = native::stop_profiler(&job) => {}

@@ -43,11 +43,11 @@ struct Lists {
     #[arg(long, value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "prefill,decode", hide_default_value = true)]
     phase: String,
-    /// Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]
+    /// Requests in flight, comma-separated [32,64,128,256,512,1024,2048]
     #[arg(long, alias = "max-concurrency", value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "32,64,128,256,512,1024,2048", hide_default_value = true)]
     concurrency_levels: String,
-    /// Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]
+    /// Share of the prompt in each sequence of decode runs, comma-separated [0.25,0.5]
     #[arg(long, alias = "ratio", value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "0.25,0.5", hide_default_value = true)]
     ratios: String,

@@ -24,7 +24,7 @@ pub struct Directories {
     /// names them [default: the newest below results/]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
+    /// Price per GPU-hour, for the cost of tokens (cost_per_million_output_tokens) [default: the plan's]
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
     price_per_gpu_hour: Option<f64>,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// Compare experiments: each metric's change, and a verdict
 ///
-/// The start of a server is the unit. Until four starts repeat a config, the noise between starts is assumed, and a note says so.
+/// Server starts count, not runs. With fewer than four starts of a config, the noise between starts is assumed, and a note says so.
 /// Points are matched by the settings that either side varies. Exit code 4 if a --fail-on is broken, 5 if one is undecided.
 ///
 /// Each side is a directory that `vsweep run` or `vllm bench sweep` wrote, a folder of result files, or one file: of `vllm bench`, guidellm
@@ -38,16 +38,14 @@ pub struct Args {
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
     #[arg(long = "metric", value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse)]
     metrics: Vec<Measure>,
-    /// The change in percent that does not matter [default: what the machine's own noise makes, if the other experiments in the folder of NEW
-    /// show it, else 3]
+    /// Changes of up to this many percent count as equal [default: this machine's noise, if other experiments next to NEW show it, else 3]
     #[arg(long, value_name = "PERCENT", value_parser = margin)]
     margin: Option<f64>,
-    /// A change that must not happen at any point, such as p99_ttft_ms:+5%; all of them are judged together, by Holm's
-    /// correction
+    /// A change that must not happen at any point, such as p99_ttft_ms:+5% (repeatable; corrected for their number by Holm's method)
     #[arg(long = "fail-on", value_name = "METRIC:±N%", value_parser = Limit::parse, allow_hyphen_values = true)]
     fail_on: Vec<Limit>,
-    /// Compare only runs that meet all of these conditions, as in "tensor_parallel_size=2,max_concurrency>=8"
-    #[arg(long, value_name = "CONDITIONS", default_value = "")]
+    /// Compare only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
     only: String,
     /// The form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]

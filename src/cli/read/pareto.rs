@@ -29,19 +29,19 @@ pub struct Args {
     /// The figure along the y axis
     #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_gpu")]
     y: Measure,
-    /// The column with the number of users; where it has none, the mean number of requests in flight counts
+    /// Column with the number of users; where it is empty, the mean number of requests in flight
     #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
     user_count_var: String,
-    /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
+    /// Column with the number of GPUs [default: num_gpus, else the product of the parallel sizes]
     #[arg(long, value_name = "COLUMN")]
     gpu_count_var: Option<String>,
-    /// Columns written next to each point of the frontier (a,b,...); the parameters that vary, if not given
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    /// Columns written next to each point of the frontier (a,b,...) [default: the parameters that vary]
+    #[arg(long, value_name = "COLUMNS", default_value = "", hide_default_value = true)]
     label_by: String,
-    /// Folder of the pictures, within DIR unless it is absolute [default: pareto]
+    /// Folder of the charts, within DIR unless absolute [default: pareto]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// A picture, or text on standard output
+    /// A chart, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: FrontierFormat,
     /// Say what would be drawn and write nothing

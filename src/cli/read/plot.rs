@@ -11,6 +11,7 @@ use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::findings::variation::curves_along;
 use crate::report::picture::{Form, Size};
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
+use crate::units::show_many;
 use clap::Subcommand;
 use itertools::Itertools;
 use std::path::PathBuf;
@@ -36,42 +37,42 @@ pub struct Args {
     /// The column along the y axis
     #[arg(long, visible_alias = "y", value_name = "COLUMN", default_value = "median_ttft_ms")]
     var_y: String,
-    /// Draw a picture for each combination of these columns (a,b,...)
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    /// Draw a chart for each combination of these columns (a,b,...)
+    #[arg(long, value_name = "COLUMNS", default_value = "", hide_default_value = true)]
     fig_by: String,
     /// Draw a row of panels for each combination of these columns
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "", hide_default_value = true)]
     row_by: String,
     /// Draw a column of panels for each combination of these columns
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "", hide_default_value = true)]
     col_by: String,
-    /// Draw a curve for each combination of these columns, over medians of whatever else varies; every other parameter that varies, if
-    /// not given
+    /// Draw a curve for each combination of these columns; points are medians over everything else that varies [default: every other
+    /// parameter that varies]
     #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
     /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tensor_parallel_size=2,model!='a,b'"
-    #[arg(long, value_name = "CONDITIONS", default_value = "")]
+    #[arg(long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
-    #[arg(long, value_name = "BINS", default_value = "")]
+    #[arg(long, value_name = "BINS", default_value = "", hide_default_value = true)]
     bin_by: String,
-    /// Spacing of the x axis; what suits the values, if not given
+    /// Spacing of the x axis [default: what suits the values]
     #[arg(long, value_name = "SCALE", value_parser = one_of(SCALES))]
     scale_x: Option<Scale>,
     /// Spacing of the y axis
     #[arg(long, value_name = "SCALE", value_parser = one_of(SCALES))]
     scale_y: Option<Scale>,
-    /// First part of the pictures' names
+    /// First part of the charts' names
     #[arg(long, value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
-    /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder [default: charts, of a
-    /// directory of vsweep]
+    /// Folder of the charts, within DIR unless absolute; with several DIRs, within the current folder [default: charts, if DIR is an
+    /// experiment]
     #[arg(short, long, visible_alias = "fig-dir", value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Leave out the bars
     #[arg(long)]
     no_error_bars: bool,
-    /// Format of the pictures
+    /// Format of the charts
     #[arg(long, value_name = "FORMAT", default_value = "png", value_parser = one_of([("png", Form::Png), ("svg", Form::Svg)]))]
     format: Form,
     /// Height of each panel in inches
@@ -252,8 +253,8 @@ fn warn(figures: &[GridPicture]) {
         }
         if figure.left_out > 0 {
             print_note(format_args!(
-                "{name} leaves out {} runs without a number that its axes can show",
-                figure.left_out
+                "{name} leaves out {} without a number that its axes can show",
+                show_many(figure.left_out as u64, "run")
             ));
         }
     }

@@ -21,12 +21,12 @@ pub struct Args {
     /// The directory that `vsweep run` wrote [default: the newest below results/]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
+    /// Price per GPU-hour, for the cost of tokens (cost_per_million_output_tokens) [default: the plan's]
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
     price_per_gpu_hour: Option<f64>,
     #[command(flatten)]
     owner: Owner,
-    /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
+    /// Write only the timeline of one run's requests: the point's id, or its first digits, and the run's number, such as 3f2a/0
     #[arg(long, value_name = "POINT/K")]
     timeline: Option<String>,
     /// Write the report into this file instead, and nothing else: Markdown if it ends in .md, else the page; - for standard output

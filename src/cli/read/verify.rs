@@ -17,7 +17,7 @@ pub struct Args {
     /// The directory that `vsweep run` wrote [default: the newest below results/]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Price of one GPU per hour, if the report was made with a price of its own
+    /// Price per GPU-hour, if the report was made with a price of its own
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
 }

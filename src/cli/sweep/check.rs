@@ -79,7 +79,9 @@ fn print_verdict(
             objections.errors.leave_out(shown);
             if objections.errors.list.is_empty() {
                 let path = path.display();
-                output::print_note(format_args!("{path} has problems of a file that are shown above"));
+                output::print_note(format_args!(
+                    "{path}: its problems are those of a shared file, shown above"
+                ));
                 objections.warnings.map(show);
             } else {
                 show_all(objections);
@@ -143,14 +145,12 @@ fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(Strin
 fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.sla.is_some() && plan.origin.has(&["runs"]) {
-        notes.push(
-            "`runs` repeats nothing in a search, which decides itself what to repeat; set `sla.confirmations` instead",
-        );
+        notes.push("`runs` has no effect in a search; set `sla.confirmations` instead");
     }
     if matches!(plan.serve.target, Target::Attach(_)) && plan.serve.reset == Reset::Caches {
         notes.push(
-            "the caches of a server behind `url` can be reset only if it was started with VLLM_SERVER_DEV_MODE=1; otherwise runs will be \
-             suspect, unless `serve.reset = \"none\"` says that nothing is to be done",
+            "the caches of a server behind `url` can be reset only if it was started with VLLM_SERVER_DEV_MODE=1; otherwise \
+             every run is suspect. Set `serve.reset = \"none\"` to leave the caches alone",
         );
     }
     let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
@@ -158,7 +158,7 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
         let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());
         let latencies: Vec<Option<String>> = values.iter().map(bounded).collect();
         if latencies.iter().all(Option::is_some) && latencies.iter().all_unique() {
-            notes.push("`goodput` is a list, so each bound is a load of its own; write both into one text, \"ttft:100 e2el:300\"");
+            notes.push("`goodput` is a list, so each bound is a load of its own; write both into one string, \"ttft:100 e2el:300\"");
         }
     }
     let notes = notes.into_iter().map(String::from).chain(matrix.remarks());
@@ -175,7 +175,7 @@ fn absent_programs(matrix: &Matrix) -> impl Iterator<Item = String> {
     programs.filter_map(|server| {
         let failure = find_program(&server.argv, &server.env).err()?;
         Some(format!(
-            "{} here; `vsweep run` starts it on its own machine",
+            "{} on this machine; this matters only if the plan runs here",
             failure.detail
         ))
     })

@@ -25,13 +25,13 @@ pub struct Args {
     /// Model to serve with `vllm serve`, a name or a folder
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
-    /// GPUs of the machine (default: 1)
+    /// GPUs of the machine [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
     /// Measure the server that runs at this URL, instead of one that the plan starts
     #[arg(long, conflicts_with_all = ["model", "gpus"])]
     url: Option<String>,
-    /// File to write, which must not exist; default: standard output
+    /// File to write; must not exist [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]

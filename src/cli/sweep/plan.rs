@@ -26,8 +26,8 @@ pub struct Args {
     /// Output format
     #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
     format: PlanFormat,
-    /// Show only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
-    #[arg(long, value_name = "EXPR")]
+    /// Show only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "CONDITIONS")]
     only: Option<String>,
     #[command(flatten)]
     machine: AssumedMachine,

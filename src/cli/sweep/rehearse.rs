@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 /// Predict the time of a plan, and which servers will not fit
 ///
-/// Plays the whole plan in virtual time on the simulated engine; starts nothing. If the plan's results directory is there,
-/// what it measured is learned from, and only what is left is predicted.
+/// Simulates the plan in virtual time; starts nothing. If the plan's results directory exists, its results calibrate the prediction, and
+/// only the rest is predicted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -41,8 +41,8 @@ pub struct Args {
     /// Predict all of the plan, also what is recorded already
     #[arg(long)]
     fresh: bool,
-    /// Predict only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
-    #[arg(long, value_name = "EXPR")]
+    /// Predict only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "CONDITIONS")]
     only: Option<String>,
     /// Predict only the I-th of N shares of the servers, e.g. 2/8
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
@@ -57,8 +57,8 @@ pub struct Args {
 /// Assumptions about the machine that will run the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct AssumedMachine {
-    /// GPU to assume for vllm serve, and their number where servers run side by side, e.g. 8xh100 [default: this machine's if it
-    /// has them, else 8xh100] [possible names: h100, h200, a100, l40s, b200]
+    /// GPUs to assume for vllm serve, with their number if servers run side by side, such as 8xh100 [default: this machine's, else 8xh100]
+    /// [possible names: h100, h200, a100, l40s, b200]
     #[arg(long, value_name = "[N x]NAME", value_parser = read_gpus)]
     gpu: Option<(Option<u32>, Gpu)>,
     /// The model's config.json, where its name does not state its size
@@ -151,17 +151,17 @@ fn progress(count: u64, total: Option<u64>, passed: Duration) -> String {
 impl AssumedMachine {
     /// Returns the options for the rehearsal of a plan; `limits` bound its computation.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
-        let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
+        let chosen = self.gpu.map(|(_, gpu)| (gpu, "from --gpu"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
-        let (gpu, source) = known.unwrap_or((GPUS[0], "choose with --gpu"));
-        let chosen = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
+        let (gpu, source) = known.unwrap_or((GPUS[0], "assumed; set it with --gpu"));
+        let chosen = self.gpu.and_then(|(count, _)| Some((count?, "from --gpu")));
         let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
         // Simulators need no GPU to run at the same time.
         let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
             (Parallel::Servers(_), false) => 0,
             _ => ASSUMED_GPUS,
         };
-        let (gpus, gpus_source) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
+        let (gpus, gpus_source) = count.unwrap_or((assumed, "assumed; set it with --gpu 8xh100"));
         Options {
             card: Some(Card {
                 gpu,

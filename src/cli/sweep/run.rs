@@ -53,19 +53,19 @@ pub struct Args {
     /// Measure failed runs again
     #[arg(long)]
     retry_failed: bool,
-    /// At the end, start those servers again that make the answer surer
+    /// At the end, start those servers again whose repetition makes the answer surer
     #[arg(long, conflicts_with_all = ["only", "shard", "dry_run", "budget"])]
     confirm: bool,
     /// End with the table of the best points, as `vsweep report` prints it
     #[arg(long)]
     table: bool,
-    /// Measure only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
-    #[arg(long, value_name = "EXPR")]
+    /// Measure only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "CONDITIONS")]
     only: Option<String>,
     /// Do only the I-th of N shares of the servers, e.g. 2/8
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
-    /// Format of progress: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the journal's
+    /// Format of progress: text (a live display on a terminal, plain lines otherwise), plain (one line per event), or json (the journal's
     /// own line for each event)
     #[arg(long, default_value = "text", hide_default_value = true, value_parser = one_of(MODES))]
     format: Mode,

@@ -199,7 +199,7 @@ fn check_model(identity: &Identity, task: &Task) -> std::result::Result<(), Fail
                 return Ok(());
             }
             let served = identity.names.join(", ");
-            let detail = format!("bench.params.model is {model}, and the server serves {served}");
+            let detail = format!("bench.params.model is {model}, but the server serves {served}");
             Err(Failure::new(Cause::WrongServer, detail))
         }
         _ => Ok(()),

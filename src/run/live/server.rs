@@ -109,7 +109,7 @@ impl Live<'_, '_> {
         match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
             None => Ok(()),
             Some(taken) => Err(Error::Fatal(format!(
-                "{}; stop that process and give the same command again: what is recorded is kept",
+                "{}; stop that process and run the same command again: what is recorded is kept",
                 taken.failure.detail
             ))),
         }

@@ -32,7 +32,7 @@ fn the_rows_tell_how_it_died_not_that_it_is_gone() {
         assert_eq!(run["cause"], "crashed_under_load", "{run:?}");
         assert_eq!(run["advice"], Cause::CrashedUnderLoad.advice());
         assert!(
-            run["detail"].contains("did not start again: nothing healthy at"),
+            run["detail"].contains("did not start again: no healthy server at"),
             "{run:?}"
         );
     }
@@ -55,7 +55,10 @@ async fn what_answers_instead_is_told() {
     let limit = Duration::from_secs(5);
     let failure = Server::attach(&url, limit, limit).ready().await.expect_err("no health");
     assert_eq!(failure.cause, Cause::ReadyTimeout);
-    assert!(failure.detail.ends_with("/health last gave: HTTP 404"), "{failure}");
+    assert!(
+        failure.detail.ends_with("the last answer of /health: HTTP 404"),
+        "{failure}"
+    );
 }
 
 const LOADS: &str = "[bench]\nwarmup_prompts = 0\n[bench.params]\nnum_prompts = 8\nmax_concurrency = [1, 2]\n\
@@ -276,7 +279,7 @@ fn a_server_that_was_only_started_again_goes_on() {
     let output = harness.run(&["run", &path, "-o", "out"]);
     assert!(output.status.success(), "{}", said(&output));
     // Without the development mode the server does not report all of its settings.
-    let told = "was restarted since the last run there; it does not say whether max_num_seqs and the like changed";
+    let told = "was restarted since the last run there; it does not report max_num_seqs and similar settings";
     assert!(said(&output).contains(told), "{}", said(&output));
     // Later readers of the results must see the restart too.
     for file in ["report.md", "report.html"] {

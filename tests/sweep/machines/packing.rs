@@ -410,7 +410,11 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
     stranger(0);
     let refused = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
-    assert!(said(&refused).contains("GPU 5 holds 70004 MiB"), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("GPU 5 has 70004 MiB in use"),
+        "{}",
+        said(&refused)
+    );
     assert!(said(&refused).contains("exec.wait"), "{}", said(&refused));
     assert!(
         recorded_outcomes(&node.out("out")).is_empty(),

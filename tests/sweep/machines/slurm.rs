@@ -389,7 +389,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
         cluster.says(&submit, 0, "server start");
         cluster.wait_until_over("out");
     }
-    cluster.says(&submit, 0, "nothing is left to do");
+    cluster.says(&submit, 0, "nothing left to do");
 
     // A finished task that Slurm starts again has nothing to do.
     let lines = journals(&cluster.out("out")).concat().len();
@@ -556,7 +556,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     cluster.wait_until_over("other");
     cluster.says(&submit, 0, "");
     cluster.wait_until_over("other");
-    cluster.says(&submit, 0, "nothing is left to do");
+    cluster.says(&submit, 0, "nothing left to do");
     let results = recorded_outcomes(&cluster.out("other"));
     assert_eq!(results.len(), 3, "{results:?}");
     assert_eq!(table(&cluster, "other").len(), 3);

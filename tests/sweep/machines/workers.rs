@@ -226,7 +226,7 @@ fn one_group_alone_is_taken_and_a_drained_one_goes_on_elsewhere() {
     assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
     assert_eq!(recorded_outcomes(&directory).len(), 4, "this server and no other");
     let again = harness.run(&["worker", "out", "--group", &group]);
-    assert!(said(&again).contains("nothing is left to do"), "{}", said(&again));
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     harness.wait_until_alone();
 }
 
@@ -450,5 +450,5 @@ fn a_worker_that_stops_at_a_failure_leaves_the_rest_and_says_so() {
     let worker = harness.run(&["worker", "out"]);
     let said = said(&worker);
     assert!(said.contains("on_failure = \"stop\""), "{said}");
-    assert!(!said.contains("nothing is left to take"), "{said}");
+    assert!(!said.contains("nothing left to do"), "{said}");
 }

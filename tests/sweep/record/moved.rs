@@ -125,7 +125,10 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
         told.contains("run=1.json is not JSON") && told.contains("left to be measured"),
         "{told}"
     );
-    assert!(told.contains("BENCH--other=1 is not of this command line"), "{told}");
+    assert!(
+        told.contains("BENCH--other=1 does not belong to this command line"),
+        "{told}"
+    );
     assert!(
         told.contains("`vsweep run moved/plan.toml -o moved` measures what is missing"),
         "{told}"

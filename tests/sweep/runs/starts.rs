@@ -105,7 +105,7 @@ fn finalists_are_measured_on_fresh_starts_and_the_plainer_of_equals_wins() {
     let fresh: BTreeSet<String> = fresh.map(|start| start["server"].to_string()).collect();
     // In one of a hundred cases, noise makes two equal configs look different. Then there is no final.
     assert!([0, 2].contains(&fresh.len()), "both or none: {}", said(&output));
-    let told = said(&output).contains("measured on 3 fresh starts each");
+    let told = said(&output).contains("these get 3 fresh starts each");
     assert_eq!(told, !fresh.is_empty(), "{}", said(&output));
     // Once the final begins, its runs are part of the total.
     let counted = said(&output).contains("(run 7 of 12");

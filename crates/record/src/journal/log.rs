@@ -82,7 +82,7 @@ impl Log {
             self.is_torn = self.file.set_len(self.length_bytes).is_err();
             let path = self.path.display();
             let remedy = match remedy(&error) {
-                "" => "; nothing that was recorded is lost: give the same command again",
+                "" => "; nothing that was recorded is lost: run the same command again",
                 remedy => remedy,
             };
             return Err(Error::Fatal(format!(

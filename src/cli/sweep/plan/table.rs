@@ -195,7 +195,11 @@ pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
         (true, true) => " (one server has the default settings)",
     };
     let work = describe_work(counts);
-    writeln!(out, "{starts}{defaults}, {work}; {pairs} of server and load")?;
+    let before = match counts.removed.is_empty() {
+        true => "",
+        false => " before links and exclusions",
+    };
+    writeln!(out, "{starts}{defaults}, {work}; {pairs} of server and load{before}")?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

@@ -13,10 +13,7 @@ use std::time::Duration;
 /// them all.
 pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
-        return format!(
-            "nothing is left to do: {} recorded\n",
-            show_many(recorded as u64, "run")
-        );
+        return format!("nothing left to do: {} recorded\n", show_many(recorded as u64, "run"));
     }
     // Servers that will not be started are counted above the rows.
     let listed = rehearsal.servers.iter().enumerate();
@@ -35,7 +32,7 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> St
     lines.extend(failures_in_words(&failing(rehearsal)));
     if recorded > 0 {
         lines.push(format!(
-            "{} are recorded already; this is about the rest",
+            "already recorded: {}; this predicts the rest",
             show_many(recorded as u64, "run")
         ));
     }
@@ -54,7 +51,7 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> St
     lines.push("prediction only, with a simulated engine: nothing was measured".to_owned());
     if workloads.len() > 1 {
         let count = show_many(workloads.len() as u64, "workload");
-        lines.push(format!("runs are of {count}: {}", workloads.join("; ")));
+        lines.push(format!("{count}: {}", workloads.join("; ")));
     }
     lines.push(String::new());
     for (line, row) in table.lines().enumerate() {
@@ -120,7 +117,7 @@ fn remarks(server: &Forecast) -> Vec<String> {
     }
     if server.unknown_runs > 0 {
         remarks.push(format!(
-            "  {} of which nothing is known",
+            "  {} that cannot be predicted",
             show_many(server.unknown_runs, "run")
         ));
     }

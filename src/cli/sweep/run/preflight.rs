@@ -14,7 +14,7 @@ use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::twin::COUNT;
 use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, moved_results, needs_gpu};
 use crate::report::history::{self, History};
-use crate::report::known_noise;
+use crate::report::{known_noise, metric_in_words};
 use crate::run::{Forecasts, Node, ServerSeconds, Sweep, host};
 use crate::selection::optimized::Predicted;
 use crate::telemetry::gpu;
@@ -67,7 +67,7 @@ pub fn margins_in_words(plan: &Plan) -> Option<String> {
     let margins = &plan.compare.as_ref()?.margins;
     let own = margins.own.iter().filter(|_| margins.stated.is_none());
     let own: Vec<String> = own
-        .map(|(metric, percent)| format!("{percent} % of {metric}"))
+        .map(|(metric, percent)| format!("{percent} % for {}", metric_in_words(metric)))
         .collect();
     (!own.is_empty()).then(|| {
         format!(

@@ -27,7 +27,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
     let retry = match (state.failures(), state.searches_given_up() as u64) {
         (0, 0) => String::new(),
         (0, lost) => format!(
-            "; given up: {}, --retry-failed goes on with that",
+            "; given up: {}; --retry-failed searches again",
             show_many(lost, "search")
         ),
         (failed, _) => {
@@ -40,8 +40,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
     };
     match ending {
         Ending::Superseded => format!(
-            "stopped: another session began here with another plan, which counts now; what this one measured of that plan counts \
-             with it: see `vsweep status {root}`"
+            "stopped: another session began here with a newer plan; runs that are in both plans are kept: see `vsweep status {root}`"
         ),
         Ending::NothingLeft => format!(
             "nothing left to do: {} recorded in {root}{retry}",
@@ -59,14 +58,14 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
         Ending::OutOfTime => {
             let has_budget = std::env::args_os().any(|arg| arg.as_bytes().starts_with(b"--budget"));
             let more = match has_budget {
-                true => "run again with a larger --budget to go on",
-                false => "raise max_time in the plan and run it again to go on",
+                true => "run the same command with a larger --budget to continue",
+                false => "raise max_time in the plan and run the same command again to continue",
             };
             format!("out of time: {} in {root}{retry}; {more}", progress(state, schedule))
         }
         Ending::StoppedOnFailure => {
             format!(
-                "stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again} (add --retry-failed to measure it again)"
+                "stopped at a failed run, as on_failure = \"stop\" asks; continue after it with: {again} (add --retry-failed to measure it again)"
             )
         }
     }

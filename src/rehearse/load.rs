@@ -267,7 +267,7 @@ fn drive_watched(
     (simulated, decided.filter(|_| !is_whole))
 }
 
-/// Draws the requests of a dataset, without content if only their lengths matter. Fails if the data set would have to be downloaded.
+/// Draws the requests of a dataset, without content if only their lengths matter. Fails if the dataset would have to be downloaded.
 fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<Vec<Item>, String> {
     if !has_content && let Some(lengths) = dataset.lengths(&sampling, VOCABULARY.end.into()) {
         let item = |(i, (prompt, output)): (usize, (u64, u64))| Item::new(i, Prompt::Ids(Vec::new()), prompt, output);
@@ -275,7 +275,7 @@ fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<
     }
     if let Some(name) = dataset.to_download() {
         return Err(format!(
-            "the data set {name} is not here, and nothing is fetched for a rehearsal"
+            "the dataset {name} is not on this machine, and nothing is fetched for a rehearsal"
         ));
     }
     dataset.draw(&Draw::of(sampling, &Vocabulary::Ids(VOCABULARY)))

@@ -258,7 +258,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     dataset_name sharegpt needs a file; name it with dataset_path
     dataset_path has no meaning for dataset_name random, which makes its prompts itself; remove it
     dataset_path needs a dataset_name; add one of sharegpt, custom, custom_image, custom_audio, spec_bench, speed_bench, burstgpt, timed_trace, sonnet, hf
-    random_batch_size is 2; it must be 1 for this backend, which takes one prompt a request
+    random_batch_size is 2; it must be 1 for this backend, which takes one prompt per request
     dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank
     dataset_name timed_trace sends token ids to be continued; set backend to openai
     a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed

@@ -366,7 +366,7 @@ fn a_price_makes_costs_that_can_be_compared() {
         let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
         assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 0.05, "{point}");
     }
-    assert!(refuse(&["plot pareto", "--price-per-gpu-hour", "0"], &root).contains("what one GPU costs per hour"));
+    assert!(refuse(&["plot pareto", "--price-per-gpu-hour", "0"], &root).contains("the price per GPU-hour"));
 }
 
 #[test]

@@ -154,8 +154,8 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
         if exploration.has_anchors() {
             return Next::Ended(SearchEnd::Answered(Vec::new()));
         }
-        let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
-                      see the causes of its runs";
+        let detail = "an exploration needs one request at a time and one higher load, and one of the two was never \
+                      measured; see the causes of its runs";
         return Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)));
     };
     let point = schedule.matrix.point_at(planned, &load);

@@ -56,11 +56,11 @@ closed_list! {
          answer_check = false in [serve]";
     /// The result of an external benchmark is of another load than its point.
     OtherLoad "other_load" severity=Invalid:
-        "look whether the benchmark was given the load of its point (max_concurrency, request_rate, num_prompts, model), and whether its \
+        "check whether the benchmark was given the load of its point (max_concurrency, request_rate, num_prompts, model), and whether its \
          result is of this run";
     /// The server counted fewer prompt tokens than were sent.
     InputLengthsDiffer "input_lengths_differ" severity=Invalid:
-        "look whether the server cuts prompts to its context length; if it only counts other tokens, give its tokenizer (tokenizer)";
+        "check whether the server cuts prompts to its context length; if it only counts other tokens, give its tokenizer (tokenizer)";
     /// The server counted more output tokens than `max_tokens` allows.
     TooManyOutputTokens "too_many_output_tokens" severity=Invalid:
         "make the server respect max_tokens, and look at what its usage counts: throughput and TPOT are computed from it";

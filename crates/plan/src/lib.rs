@@ -129,7 +129,7 @@ table! {
         /// first fails all runs of its config.
         pub on_failure: OnFailure = one_of::<OnFailure, _>(),
         /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names
-        /// (docs/plan.md).
+        /// (docs/plan.md#secrets).
         _secret_names as "secrets": () = for_schema_only::<Vec<String>>(),
         /// The server: what is launched, and with which settings.
         pub serve: Serve,

@@ -61,13 +61,17 @@ pub fn markdown() -> String {
     [before, &linked(&tables), after].concat()
 }
 
-/// Turns names of pages in the texts of the schema, such as `docs/search.md`, into links.
+/// Turns names of pages in the texts of the schema, such as `docs/search.md` or `(docs/plan.md#secrets)`, into links.
 fn linked(text: &str) -> String {
     let mut parts = text.split("docs/");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once(".md") {
-            Some((page, rest)) => out.extend(["[", page, ".md](", page, ".md)", rest]),
+            Some((page, rest)) => {
+                let end = rest.find(')').filter(|_| rest.starts_with('#')).unwrap_or(0);
+                let (anchor, rest) = rest.split_at(end);
+                out.extend(["[", page, ".md](", page, ".md", anchor, ")", rest]);
+            }
             None => out.extend(["docs/", part]),
         }
     }

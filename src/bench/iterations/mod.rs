@@ -207,7 +207,7 @@ crate::params! {
         /// Time for the batch to reach the queue; a batch that came apart is tried again with more.
         settle_ms: Option<f64> = param("settle_ms")
             .within("a number of milliseconds of at least 0", |ms| (0.0..1e7).contains(&ms))
-            .otherwise("100, and 0.5 a sequence"),
+            .otherwise("100, plus 0.5 per sequence"),
         /// Profile the server during the measured batches.
         profile: bool = param("profile"),
         /// Servers that share the batch, each an address.

@@ -8,7 +8,7 @@ use crate::params::{Bounds, ParamReader};
 crate::params! {
     /// Timing of requests.
     pub struct ArrivalParams {
-        /// Mean requests a second.
+        /// Mean requests per second.
         rate: f64 = param("request_rate").within("a number above 0, or \"inf\"", |rate| rate > 0.0).default("inf")
             .otherwise("inf: all at once"),
         /// Shape of the gaps: 1 is Poisson, below is burstier, inf is even.

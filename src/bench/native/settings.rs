@@ -109,7 +109,7 @@ crate::params! {
         num_warmups: usize = param("num_warmups").default("0"),
         /// Profile the server during the run.
         profile: bool = param("profile"),
-        /// Small requests a second in addition to the load, outside its limits.
+        /// Small requests per second, in addition to the load and outside its limits.
         probe_request_rate: f64 = param("probe_request_rate")
             .within("a rate of at least 0", |rate| (0.0..1e6).contains(&rate))
             .default("0"),

@@ -198,7 +198,7 @@ pub fn list(names: &str) -> impl Iterator<Item = &str> {
 
 /// Parses the price of a GPU per hour.
 pub fn price(text: &str) -> Result<f64, String> {
-    let wants = "must be a positive number: what one GPU costs per hour";
+    let wants = "must be a positive number: the price per GPU-hour";
     number(text, wants, |price| price > 0.0 && price.is_finite())
 }
 

@@ -65,7 +65,7 @@ pub const CONSTANTS: [Constant; COUNT] = [
     },
     Constant {
         name: "host",
-        unit: " ms a step",
+        unit: " ms per step",
         prior: 0.5,
         scale: |constants, by| constants.step_s *= by,
         value: |constants, _| 1e3 * constants.step_s,
@@ -73,7 +73,7 @@ pub const CONSTANTS: [Constant; COUNT] = [
     },
     Constant {
         name: "host",
-        unit: " µs a sequence",
+        unit: " µs per sequence",
         prior: 0.7,
         scale: |constants, by| constants.sequence_s *= by,
         value: |constants, _| 1e6 * constants.sequence_s,

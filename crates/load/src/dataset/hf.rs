@@ -1,4 +1,4 @@
-//! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. The columns of prompts
+//! The `hf` dataset: any dataset in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. The columns of prompts
 //! and answers are found by their names.
 
 use super::kind::PATH;
@@ -21,16 +21,16 @@ const USUAL_OUTPUT: u64 = 128;
 /// Number of rows in the buffer with which the `datasets` library shuffles a stream.
 const SHUFFLE_BUFFER: usize = 1000;
 
-pub(super) const KIND: Kind = Kind::of::<HuggingFace>("hf", "any data set in the form of the Hugging Face Hub");
+pub(super) const KIND: Kind = Kind::of::<HuggingFace>("hf", "any dataset in the form of the Hugging Face Hub");
 
 crate::params! {
     /// The `hf` dataset.
     pub struct HuggingFace {
-        /// A file, a folder of files, or the name of a data set on the Hub.
+        /// A file, a folder of files, or the name of a dataset on the Hub.
         path: String = PATH,
-        /// Subset of the data set.
+        /// Subset of the dataset.
         subset: Option<String> = param("hf_subset"),
-        /// Split of the data set.
+        /// Split of the dataset.
         split: Option<String> = param("hf_split").otherwise("train, else what there is"),
         /// Column of the prompts.
         text_column: Option<String> = param("hf_text_column").otherwise("found by its name"),

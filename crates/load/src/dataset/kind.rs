@@ -93,7 +93,7 @@ pub trait Dataset: Debug + Send + Sync {
         1
     }
 
-    /// Name of the data set that must be downloaded first; `None` if it is on this machine.
+    /// Name of the dataset that must be downloaded first; `None` if it is on this machine.
     fn to_download(&self) -> Option<&str> {
         None
     }

@@ -31,7 +31,7 @@ crate::params! {
         range_ratio: RangeRatio = RANGE_RATIO,
         /// Tokens that all prompts share, before those of random_input_len.
         prefix_len: u64 = param("random_prefix_len").default("0"),
-        /// Inputs a request, for embeddings and reranking.
+        /// Inputs per request, for embeddings and reranking.
         batch_size: usize = BATCH_SIZE,
     }
 }
@@ -61,7 +61,10 @@ impl Dataset for Random {
     fn check(&self, backend: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         let takes_batches = matches!(backend, Backend::Embeddings | Backend::Infinity | Backend::Pooling);
         if self.batch_size > 1 && !takes_batches {
-            reader.wrong(BATCH_SIZE.name, "1 for this backend, which takes one prompt a request");
+            reader.wrong(
+                BATCH_SIZE.name,
+                "1 for this backend, which takes one prompt per request",
+            );
         }
         if backend == Backend::Rerank {
             reader.problem("backend vllm-rerank asks with queries and documents; set dataset_name to random-rerank");

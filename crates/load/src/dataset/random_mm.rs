@@ -39,13 +39,13 @@ impl Declared for RandomMm {
 crate::params! {
     /// Images that accompany random texts.
     pub struct Images {
-        /// Mean images a request.
+        /// Mean images per request.
         mean: u64 = param("random_mm_base_items_per_request").default("1"),
         /// Spread of the number of images, 0 to 1.
         ratio: f64 = param("random_mm_num_mm_items_range_ratio")
             .within("a number from 0 to 1", |ratio| (0.0..=1.0).contains(&ratio))
             .default("0"),
-        /// Most images a request.
+        /// Most images per request.
         most: MostImages = param("random_mm_limit_mm_per_prompt").default("{\"image\": 255}"),
         /// Sizes of images and their shares.
         buckets: Buckets = param("random_mm_bucket_config").default("{(256, 256, 1): 0.5, (720, 1280, 1): 0.5}"),

@@ -15,7 +15,7 @@ crate::params! {
         input_len: u64 = INPUT_LEN,
         /// Spread of lengths around their mean, 0 to below 1.
         range_ratio: RangeRatio = RANGE_RATIO,
-        /// Inputs a request, for embeddings and reranking.
+        /// Inputs per request, for embeddings and reranking.
         batch_size: usize = BATCH_SIZE,
         /// The model reads query and documents as separate inputs.
         no_reranker: bool = param("no_reranker"),

@@ -16,7 +16,7 @@ pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "lines of a poem to c
 crate::params! {
     /// The `sonnet` dataset.
     pub struct Sonnet {
-        /// A text file, one line of a poem a line.
+        /// A text file, one line of a poem per line.
         path: PathBuf = PATH,
         /// Most prompt tokens; prompts are about this long.
         input_len: u64 = param("sonnet_input_len").or("input_len").default("550"),

@@ -88,7 +88,7 @@ impl ServerAddress {
                 "the server may not speak TLS: write http:// in base_url"
             }
             ErrorKind::TimedOut => {
-                "look whether the server is overloaded or a firewall drops packets; check host and port"
+                "check whether the server is overloaded or a firewall drops packets; check host and port"
             }
             ErrorKind::ConnectionRefused => "start the server, or correct base_url, host or port",
             _ => "check base_url, host and port",

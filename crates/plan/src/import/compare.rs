@@ -50,8 +50,8 @@ pub(super) fn compare(
             false => (matrix.counts().servers, rows.len()),
         };
         notes.push(format!(
-            "the plan has {count} pairs where vLLM keeps {theirs}: it links only parameters of exactly the spelling that \
-             --link-vars has, and no number with its text"
+            "the plan has {count} pairs where vLLM keeps {theirs}: vLLM links only parameters spelled exactly as in --link-vars, and \
+             no number with its text"
         ));
         return Ok(None);
     }

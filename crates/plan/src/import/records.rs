@@ -48,7 +48,7 @@ pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, remarks: &mut Remarks) -> S
             };
             match kept.iter().find(|(_, other)| other.ours.params == ours.params) {
                 Some((other, _)) => remarks.notes.push(format!(
-                    "{} {called} is {other} once more, and is left out: vLLM would read its results or measure it again",
+                    "{} {called} repeats {other}, and is left out: vLLM would reuse its results or measure it again",
                     side.noun(),
                 )),
                 None => kept.push((called, Record { theirs, ours })),

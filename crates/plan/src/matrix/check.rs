@@ -196,9 +196,7 @@ pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         found.object(span, message, remedy);
     }
     if let Some((load, requests)) = loads.find_map(|bench| matrix.unreachable(bench)) {
-        let message = format!(
-            "the {requests} requests of a run (num_prompts) never bring {load} in flight at once, which [sla] may try"
-        );
+        let message = format!("[sla] may try {load} requests in flight, but a run sends only {requests} (num_prompts)");
         let remedy = "write num_prompts = { per = \"max_concurrency\", times = 10 }, or lower sla.max to what num_prompts brings";
         found.object(span, message, remedy);
     }
@@ -276,10 +274,13 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
         refuse("the servers to compare have different loads", remedy);
     }
     if others.len() > 1 {
-        let axis = format!("the plan has {} servers, an axis that is bisected", others.len() + 1);
+        let axis = format!(
+            "the plan compares {} servers, so they are bisected as an axis",
+            others.len() + 1
+        );
         if first.len() > 1 {
             let remedy = "leave one load, the one at which the metric changed";
-            refuse(&format!("{axis}, and {} loads", first.len()), remedy);
+            refuse(&format!("{axis}, with one load instead of {}", first.len()), remedy);
         }
         if compare.metrics.len() != 1 || !compare.fail_on.is_empty() {
             let remedy = "leave one of `metrics` and no `fail_on`, or two servers";

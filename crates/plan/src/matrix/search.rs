@@ -79,8 +79,8 @@ impl LoadSearch {
         is_brief.then(|| {
             let count = requests.at(upper);
             format!(
-                "num_prompts = {count} are sent within {BRIEF_S} s from request_rate = {:.3} on, and say little of a load that \
-                 lasts; write num_prompts = {{ per = \"request_rate\", times = 10, min = {count} }}",
+                "from request_rate = {:.3} on, the requests of a run (num_prompts = {count}) are sent within {BRIEF_S} s, too short to \
+                 show a lasting load; write num_prompts = {{ per = \"request_rate\", times = 10, min = {count} }}",
                 count as f64 / BRIEF_S
             )
         })

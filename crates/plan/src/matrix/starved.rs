@@ -41,10 +41,7 @@ pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         };
         let others = match loads.len() - 1 {
             0 => String::new(),
-            others => format!(
-                ", nor do those of {} keep theirs",
-                show_many(others as u64, "other load")
-            ),
+            others => format!("; the same holds for {}", show_many(others as u64, "other load")),
         };
         let message = format!(
             "{requests} {} (num_prompts) cannot keep {users} in flight (max_concurrency){others}",

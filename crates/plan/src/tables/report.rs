@@ -62,6 +62,6 @@ fn price(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
     let price = reader.scalar(node, what)?.as_f64();
     price.filter(|price| price.is_finite() && *price > 0.0).or_else(|| {
         let message = format!("`{what}` must be a positive number");
-        reader.refuse(node.span, message, "write what one GPU costs an hour, as in 2.5")
+        reader.refuse(node.span, message, "write the price per GPU-hour, such as 2.5")
     })
 }

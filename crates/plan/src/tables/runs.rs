@@ -41,8 +41,8 @@ impl Written for RunCount {
 
 table! {
     /// Repeats a point on a start until the 95 % interval of a metric is within `until` of its mean on either side. An example is `runs
-    /// = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval is corrected for the look after every run. It says
-    /// nothing about other starts.
+    /// = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval stays valid although it is checked after every
+    /// run. It says nothing about other starts.
     #[derive(Debug)]
     pub struct RunsTable("RunsTable", "runs.") {
         /// Least number of runs. Default: 2.

@@ -193,7 +193,7 @@ fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
     match percent {
         Some(percent) => {
             let remedy = format!("write {} for {percent} %", percent / 100.0);
-            reader.refuse(node.span, format!("`{what}` is a ratio from 0.001 to 1"), remedy)
+            reader.refuse(node.span, format!("`{what}` must be a ratio from 0.001 to 1"), remedy)
         }
         None => reader.ratio(node, what, 0.001..=1.0),
     }

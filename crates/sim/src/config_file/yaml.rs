@@ -47,7 +47,7 @@ impl<'t> TextLine<'t> {
         };
         let is_key = |key: &str| !key.is_empty() && !key.starts_with(SPECIAL) && !key.contains(" #");
         let split = split.filter(|(key, after)| is_key(key) && (after.is_empty() || after.starts_with(' ')));
-        let (key, after) = split.ok_or_else(|| self.wrong("has no `key: value`; write one setting a line"))?;
+        let (key, after) = split.ok_or_else(|| self.wrong("has no `key: value`; write one setting per line"))?;
         Ok((key, after.trim_start_matches(' ')))
     }
 

@@ -240,7 +240,7 @@ impl Answers {
                 && 10 * tokens < 9 * of_base
             {
                 return Some(format!(
-                    "question {} has {tokens} tokens here and {of_base} there",
+                    "the server counts {tokens} tokens in question {}, the baseline {of_base}",
                     at + 1
                 ));
             }
@@ -251,7 +251,8 @@ impl Answers {
         // Without log probabilities, noise cannot be distinguished from another answer, unless nothing agrees.
         let is_mute = distances.iter().all(|distance| distance.nats.is_none());
         let parts_at_once = distances.iter().all(|distance| distance.parts_at == Some(0));
-        (is_mute && parts_at_once && !distances.is_empty()).then(|| "no answer begins with the same word".to_owned())
+        (is_mute && parts_at_once && !distances.is_empty())
+            .then(|| "no answer begins with the same word as the baseline's".to_owned())
     }
 }
 
@@ -265,7 +266,7 @@ impl Reply {
 fn show(distance: &Distance) -> String {
     let at = distance.parts_at.map_or(0, |at| at + 1);
     let nats = distance.nats.unwrap_or_default();
-    format!("token {at} is not among the likely ones, {nats:.2} nats apart at least")
+    format!("token {at} differs, with log probabilities at least {nats:.2} nats apart")
 }
 
 /// A start of a server and its answers.

@@ -1,4 +1,4 @@
-//! Downloads the files of a data set from the Hugging Face Hub, once, into the folder where the Hub's own tools keep them.
+//! Downloads the files of a dataset from the Hugging Face Hub, once, into the folder where the Hub's own tools keep them.
 //!
 //! `HF_ENDPOINT` names another Hub. `HF_TOKEN` is sent only to the Hub, and is never shown. `HF_HUB_OFFLINE` forbids all requests.
 
@@ -40,7 +40,7 @@ impl Hub {
         })
     }
 
-    /// Returns the paths of the data set's files that `choose` selects by their names. Downloads those that are missing.
+    /// Returns the paths of the dataset's files that `choose` selects by their names. Downloads those that are missing.
     pub fn fetch(
         &self,
         id: &str,
@@ -135,7 +135,7 @@ impl Hub {
         if let Some(token) = &self.token {
             let mut value: HeaderValue = format!("Bearer {token}")
                 .parse()
-                .map_err(|_| "HF_TOKEN holds signs that no token has; set it again")?;
+                .map_err(|_| "HF_TOKEN holds characters that no token has; set it again")?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
@@ -208,7 +208,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::thread;
 
-    /// Starts a Hub with one data set. Returns its address and the requests that it got. Its thread ends with the process.
+    /// Starts a Hub with one dataset. Returns its address and the requests that it got. Its thread ends with the process.
     fn start(secret: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));

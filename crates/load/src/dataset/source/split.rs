@@ -1,4 +1,4 @@
-//! Selects the files of a subset and a split of a data set, by the naming rules of the Hugging Face Hub.
+//! Selects the files of a subset and a split of a dataset, by the naming rules of the Hugging Face Hub.
 
 use super::rows::ENDINGS;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// Splits that are used if none is asked for, the preferred ones first.
 const SPLITS: [&str; 4] = ["train", "test", "validation", "val"];
-/// Subsets that are used if none is asked for, the preferred ones first. The empty one is the data set's own folder.
+/// Subsets that are used if none is asked for, the preferred ones first. The empty one is the dataset's own folder.
 const SUBSETS: [&str; 3] = ["", "default", "main"];
-/// Deepest level of folders that is searched for files. The data set's own folder has level 0.
+/// Deepest level of folders that is searched for files. The dataset's own folder has level 0.
 const DEEPEST: usize = 4;
 
 /// Names of the files below a folder, relative to it, with `/` between folders; sorted.
@@ -38,7 +38,7 @@ fn collect(folder: &Path, prefix: &str, depth: usize, names: &mut Vec<String>) -
     Ok(())
 }
 
-/// Returns those of `names` that belong to a subset and a split. `dataset` is the name of the data set in error messages.
+/// Returns those of `names` that belong to a subset and a split. `dataset` is the name of the dataset in error messages.
 pub(in crate::dataset) fn choose(
     dataset: &str,
     names: &[String],

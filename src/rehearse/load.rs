@@ -84,7 +84,7 @@ impl<'a> Player<'a> {
             settings.figures.metrics.0.retain(|metric| *metric != Metric::Itl);
         }
         if settings.dataset.traits().has_turns {
-            let why = "conversations of several turns cannot be played yet: their prompts follow from the answers";
+            let why = "conversations of several turns cannot be simulated yet: their prompts follow from the answers";
             return Err(Unknown::Because(why.to_owned()));
         }
         let every_token = self.reads_gaps;

@@ -123,7 +123,7 @@ fn overrides_are_toml_values_or_texts() {
         "this override has no `=`",
         "the key of this override is not a dotted name",
         "--set:1:16",
-        "close it, or put a text in quotes",
+        "close it, or put a string in quotes",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
     }

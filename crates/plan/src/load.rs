@@ -278,7 +278,7 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
         return reader.refuse(
             span,
             message,
-            "close it, or put a text in quotes, as in --set 'KEY=\"[text\"'",
+            "close it, or put a string in quotes, as in --set 'KEY=\"[text\"'",
         );
     }
     let kind = Kind::Text(value.trim().to_string());

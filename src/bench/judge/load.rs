@@ -24,7 +24,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
         let why = sent.map_or(String::new(), |sent| format!(", because only {sent} were sent"));
         Doubt::new(
             Code::LoadNotReached,
-            format!("at most {peak} of {slots} requests were in flight at once{why}"),
+            format!("at most {peak} of {slots} requests were in flight{why}"),
         )
     })
 }
@@ -36,7 +36,7 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let detail = match shortfall(duration_s, completed, slots)? {
         Shortfall::Time => format!("the load lasted only {:.0} ms", duration_s * 1000.0),
         Shortfall::Requests => format!(
-            "{} requests are too few for a steady state with {} at once",
+            "{} requests are too few for a steady state with {} in flight",
             completed.unwrap_or(0.0),
             slots.unwrap_or(0.0)
         ),
@@ -148,7 +148,7 @@ mod tests {
         );
         assert_eq!(
             doubts,
-            ["load_not_reached: at most 4 of 64 requests were in flight at once, because only 4 were sent"]
+            ["load_not_reached: at most 4 of 64 requests were in flight, because only 4 were sent"]
         );
         let counted_by_second = json!({"max_concurrency": 64, "request_rate": "inf", "max_concurrent_requests": 5});
         assert_eq!(judge(counted_by_second).len(), 1);

@@ -84,7 +84,7 @@ impl Api {
         if api.request_id_prefix.as_deref().is_some_and(|prefix| !is_value(prefix)) {
             reader.wrong(
                 "request_id_prefix",
-                "a text without line breaks and other control characters",
+                "a string without line breaks and other control characters",
             );
         }
         let mut body = api.sampling(reader);

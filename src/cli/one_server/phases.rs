@@ -30,7 +30,7 @@ pub struct Args {
         short,
         long,
         alias = "output-dir",
-        value_name = "DIR",
+        value_name = "FOLDER",
         default_value = "bench-results"
     )]
     output: PathBuf,

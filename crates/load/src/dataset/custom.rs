@@ -147,7 +147,7 @@ impl CustomImage {
         let image = |file: &Value| {
             image(
                 file.as_str()
-                    .ok_or("an image file that is not a text; write its path")?,
+                    .ok_or("an image file that is not a string; write its path")?,
                 self.as_data,
             )
         };

@@ -108,6 +108,6 @@ impl ShareGpt {
 
 /// Returns the text of a message.
 fn text_of<'a>(row: &DataRow, message: &'a Value) -> Result<&'a str, String> {
-    let missing = || row.wrong("a turn without a text as its \"value\"; correct or remove the entry");
+    let missing = || row.wrong("a turn without a string as its \"value\"; correct or remove the entry");
     message["value"].as_str().ok_or_else(missing)
 }

@@ -159,8 +159,8 @@ impl Param {
         match (self.wants, self.takes) {
             ("", Takes::Count) => format!("a whole number of at least {}", self.least),
             ("", Takes::Number) => "a number".to_owned(),
-            ("", Takes::Text) => "a text".to_owned(),
-            ("", Takes::Texts) => "texts".to_owned(),
+            ("", Takes::Text) => "a string".to_owned(),
+            ("", Takes::Texts) => "strings".to_owned(),
             ("", Takes::Json) => "JSON".to_owned(),
             ("", Takes::Nothing) => "nothing".to_owned(),
             (wants, _) => wants.to_owned(),

@@ -133,7 +133,7 @@ impl FromParam for String {
             Value::String(text) => Ok(text.clone()),
             Value::Number(number) => Ok(number.to_string()),
             Value::Array(items) => Ok(items.iter().map(text_of).collect::<Vec<_>>().join(",")),
-            _ => Err(param.wrong(value, "a text")),
+            _ => Err(param.wrong(value, "a string")),
         }
     }
 }
@@ -153,7 +153,7 @@ impl FromParam for Vec<String> {
         match value {
             Value::String(text) => Ok(text.split_whitespace().map(str::to_owned).collect()),
             Value::Array(items) if items.iter().all(Value::is_string) => Ok(items.iter().map(text_of).collect()),
-            _ => Err(param.wrong(value, "a list of texts")),
+            _ => Err(param.wrong(value, "a list of strings")),
         }
     }
 

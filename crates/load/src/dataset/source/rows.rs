@@ -86,7 +86,7 @@ impl DataRow {
         match self.column(column)? {
             Value::String(text) => Ok(text.clone()),
             Value::Number(number) => Ok(number.to_string()),
-            _ => Err(self.wrong(&format!("\"{column}\" is not a text; correct or remove the row"))),
+            _ => Err(self.wrong(&format!("\"{column}\" is not a string; correct or remove the row"))),
         }
     }
 

@@ -138,6 +138,12 @@ mod tests {
         );
         assert_eq!(codes(json!({"completed": 1000, "preemptions": 3})), []);
         assert_eq!(codes(json!({"completed": 1000, "preemptions": null})), []);
+        let figures = json!({"completed": 20, "preemptions": 1});
+        let doubts = telemetry(figures.as_object().expect("an object"), &Course::default());
+        assert_eq!(
+            doubts[0].detail,
+            "1 preemption in 20 requests: the KV cache did not hold them all"
+        );
     }
 
     #[test]

@@ -282,6 +282,15 @@ mod tests {
     }
 
     #[test]
+    fn one_recorded_run_is_counted_as_one() {
+        let text = table(&rehearsal(vec![server("max_num_seqs=4", 1, None)]), 1, &[]);
+        assert!(
+            text.contains("\nalready recorded: 1 run; this predicts the rest\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn narrow_rows_say_the_settings_once_and_leave_out_the_interval() {
         let rehearsal = rehearsal(vec![
             server("tensor_parallel_size=1, max_num_seqs=32", 1, None),

@@ -161,6 +161,7 @@ fn recover(directory: &Directory, state: &mut State) {
             state.recover_server(&server, provenance.server, rank, simulated);
         }
     }
+    state.judge_answers();
 }
 
 // The file of a run: its result with parameters and the content of its lines, with a checksum of its own. So the content of a lost line can

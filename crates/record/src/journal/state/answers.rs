@@ -1,8 +1,9 @@
 //! Marks runs of launches whose answers to the fixed questions differ. This is a pure fold: if a launch that is read later becomes the
 //! baseline, the marks of runs that were read before change.
 
-use super::{Launch, RunRecord, State};
-use std::collections::BTreeMap;
+use super::{Launch, LaunchRecord, RunRecord, State};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::ServerId;
 use vsweep_base::validity::{Code, Doubt, Validity};
@@ -20,18 +21,38 @@ impl State {
         launches.find_map(|launched| self.doubted_for_answers(launched.launch))
     }
 
-    /// Compares the answers of all launches with each other, and marks the runs of launches whose answers differ.
+    /// Compares the answers of all launches of the plan with each other, and marks the runs of launches whose answers differ.
     pub(in crate::journal) fn judge_answers(&mut self) {
         if std::mem::replace(&mut self.are_answers_judged, true) {
             return;
         }
+        let doubted = self.differing_launches();
+        if doubted != self.answers_doubted {
+            self.answers_doubted = doubted;
+            self.mark_all();
+            self.forget_chains();
+        }
+    }
+
+    /// Returns the launches of the plan whose answers differ from those of its baseline.
+    fn differing_launches(&self) -> BTreeMap<Launch, Doubt> {
+        let began = self.planning_session().map(|session| session.rank);
+        // A launch before the session whose plan counts is of this plan if one of its runs is.
+        let measured: LazyCell<BTreeSet<Launch>, _> = LazyCell::new(|| {
+            let is_planned = self.is_planned();
+            let planned = self.attempts.iter().filter(|run| is_planned(run));
+            planned.filter_map(|run| run.launch).collect()
+        });
+        let is_of_plan = |launched: &LaunchRecord| {
+            began.is_none_or(|began| began < launched.rank) || measured.contains(&launched.launch)
+        };
         let launches = self.servers.iter().flat_map(|(id, server)| {
             let counting = server
                 .launches
                 .iter()
                 .filter(|launched| self.retired_from(id, launched.rank.line).is_none());
             counting.filter_map(move |launched| match launched.answers() {
-                Some(AnswerCheck::Answered(answers)) => {
+                Some(AnswerCheck::Answered(answers)) if is_of_plan(launched) => {
                     let asked = AnsweredStart {
                         server: &id.0,
                         name: &server.name,
@@ -47,14 +68,9 @@ impl State {
         launches.sort_by_key(|(rank, ..)| *rank);
         let asked: Vec<AnsweredStart<'_>> = launches.iter().map(|(_, _, asked)| *asked).collect();
         let judged = launches.iter().zip(judge(&asked));
-        let doubted: BTreeMap<Launch, Doubt> = judged
+        judged
             .filter_map(|((_, launch, _), difference)| Some((*launch, Doubt::new(Code::AnswersDiffer, difference?))))
-            .collect();
-        if doubted != self.answers_doubted {
-            self.answers_doubted = doubted;
-            self.mark_all();
-            self.forget_chains();
-        }
+            .collect()
     }
 }
 
@@ -89,7 +105,10 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Figures, GroupBegun, RunEvidence, RunStarted, ServerDescription, ServerReady};
+    use crate::journal::declared::RecordedPlan;
+    use crate::journal::{
+        Event, Figures, GroupBegun, RunEvidence, RunStarted, ServerDescription, ServerReady, SessionStarted,
+    };
     use vsweep_base::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
@@ -147,6 +166,43 @@ mod tests {
         }
         assert_eq!(history[3], [false, true, false], "the first is the baseline");
         assert_eq!(history[5], [true, false, false], "until a plainer one answers");
+    }
+
+    #[test]
+    fn a_server_that_the_plan_no_longer_has_is_not_the_baseline() {
+        let mut state = State::default();
+        let point = |number: u32| PointId(format!("{number:016}").into());
+        let begin = |state: &mut State, points: &[u32]| {
+            let points: Vec<PointId> = points.iter().map(|number| point(*number)).collect();
+            let plan = RecordedPlan::new("plan", String::new(), &points, &[]);
+            let session = SessionStarted {
+                plan,
+                ..SessionStarted::default()
+            };
+            state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
+        };
+        let measure = |state: &mut State, server: &str, token: &str, number: u32| {
+            let events = lines(server, 2, token).into_iter();
+            events.for_each(|event| _ = state.apply_hypothetical(event));
+            let run = RunStarted {
+                server: ServerId(server.into()),
+                point: point(number),
+                launch: server.len() as u32,
+                ..RunStarted::default()
+            };
+            state.imagine_run(run, Some(RunEvidence::Figures(Figures::default())));
+        };
+        let doubted =
+            |state: &State| ["a", "bb", "ccc"].map(|server| state.doubted_server(&ServerId(server.into())).is_some());
+        begin(&mut state, &[1, 2]);
+        measure(&mut state, "a", "x", 1);
+        measure(&mut state, "bb", "y", 2);
+        assert_eq!(doubted(&state), [false, true, false]);
+        begin(&mut state, &[2, 3]);
+        measure(&mut state, "ccc", "y", 3);
+        assert_eq!(doubted(&state), [false; 3]);
+        begin(&mut state, &[1, 2, 3]);
+        assert_eq!(doubted(&state), [false, true, true], "the first is in the plan again");
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl State {
             beginning: started,
         };
         self.unlisted_counts = OnceLock::new();
+        self.are_answers_judged = false;
         let at = self.sessions.partition_point(|other| other.rank < rank);
         self.sessions.insert(at, session);
     }
@@ -230,6 +231,11 @@ impl State {
         let line = rank.line;
         if self.by_line.contains_key(&line) {
             return;
+        }
+        let planning = self.planning_session();
+        if line.journal != Nonce::IMAGINED && planning.is_some_and(|session| session.nonce() != line.journal) {
+            // This may be the first run of the plan on a launch that is older than the plan.
+            self.are_answers_judged = false;
         }
         let at = self.add(RunRecord::begun(rank, started));
         self.by_line.insert(line, at);

@@ -236,16 +236,22 @@ impl State {
         self.sessions.first().map_or(&[], |session| &session.noise)
     }
 
-    /// Returns every point whose results are in the tables: those of the plan, or asked for by one of its searches. If the plan is unknown,
-    /// every point with a result counts.
-    pub fn planned_points(&self) -> HashSet<&PointId> {
+    /// Returns a function that returns true for runs at a point of the plan, or asked for by one of its searches. If the plan is unknown,
+    /// every run counts.
+    pub(super) fn is_planned(&self) -> impl Fn(&RunRecord) -> bool {
         let plan = self.plan();
-        let is_planned = |run: &RunRecord| {
+        move |run| {
             plan.is_none_or(|(points, searches)| {
                 let search = run.search.as_ref();
                 points.contains(&run.point.0) || search.is_some_and(|search| searches.contains(&search.0))
             })
-        };
+        }
+    }
+
+    /// Returns every point whose results are in the tables: those of the plan, or asked for by one of its searches. If the plan is unknown,
+    /// every point with a result counts.
+    pub fn planned_points(&self) -> HashSet<&PointId> {
+        let is_planned = self.is_planned();
         let is_counted = |at: &usize| self.attempts[*at].status != RunStatus::Open && is_planned(&self.attempts[*at]);
         let points = self
             .by_point

@@ -86,7 +86,7 @@ fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
     points.map(|(at, point)| (&*point.id, at)).collect()
 }
 
-/// The distributions of a metric on both sides: mixtures of normal distributions on the logarithmic scale, draws on the others.
+/// The distributions of a metric on both sides: mixtures of normal distributions if both are on the logarithmic scale, else draws.
 enum Sides<'k> {
     Normal([Components<'k>; 2]),
     Drawn([Draws; 2]),
@@ -96,10 +96,9 @@ impl<'k> Sides<'k> {
     /// Returns the distributions of the metric that all of these points have; `None` without points.
     fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
         let (_, Ratio { base, new, .. }) = points.first()?;
-        if base.0.metric.scale == Scale::Log {
-            return Some(Sides::Normal(
-                [base.0, new.0].map(|figures| figures.posterior.components()),
-            ));
+        let sides = [base.0, new.0];
+        if sides.iter().all(|figures| figures.metric.scale == Scale::Log) {
+            return Some(Sides::Normal(sides.map(|figures| figures.posterior.components())));
         }
         let places: Vec<(usize, usize)> = points.iter().map(|(_, own)| (own.base.1, own.new.1)).collect();
         Some(Sides::Drawn(draw((base.0, new.0), &places)))

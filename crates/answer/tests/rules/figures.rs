@@ -47,6 +47,35 @@ fn a_comparison_tells_a_regression_from_noise() {
 }
 
 #[test]
+fn limits_are_judged_although_a_figure_of_the_new_side_is_zero() {
+    let side = |scale: Scale, points: [(f64, f64); 2]| {
+        let mut own = asking(&[]);
+        own.metrics.iter_mut().for_each(|metric| metric.scale = scale);
+        for (load, figures) in ["8", "16"].into_iter().zip(points) {
+            server(&mut own, "s", 0, load, &[figures; 6]);
+        }
+        own
+    };
+    let limit = |metric: &str, change: f64| Limit {
+        metric: metric.to_owned(),
+        change,
+    };
+    let found = compare(&ComparisonInput {
+        base: &side(Scale::Log, [(100.0, 50.0); 2]),
+        new: &side(Scale::Linear, [(50.0, 50.0), (0.0, 0.0)]),
+        pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
+        margin: &|_| 0.03,
+        limits: vec![limit(THROUGHPUT, -0.05), limit(LATENCY, 0.05)],
+    });
+    let requirements = found.limits.iter().map(|limit| limit.requirement);
+    let [throughput, latency] = requirements.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", found.limits);
+    };
+    assert_eq!(throughput, Requirement::Broken);
+    assert_ne!(latency, Requirement::Broken);
+}
+
+#[test]
 fn shares_and_figures_that_can_be_zero_have_intervals_too() {
     let mut own = asking(&[]);
     server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 50.0)]);

@@ -431,10 +431,10 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
         );
     }
     let serve = Params::from_iter([("attention_backend".to_owned(), json!("fa3 <b>"))]);
-    // One run at concurrency 8, and a failed one at 16, which has this figure or none.
-    let table = |failed: Option<f64>| {
+    // One run at concurrency 8, and one with another outcome at 16, which has this figure or none.
+    let table = |other: Outcome, figure: Option<f64>| {
         let mut builder = TableBuilder::new();
-        for (load, outcome, value) in [(8, Outcome::Ok, Some(1000.0)), (16, Outcome::Failed, failed)] {
+        for (load, outcome, value) in [(8, Outcome::Ok, Some(1000.0)), (16, other, figure)] {
             let metrics = value.map(|value| [("output_throughput", Cell::Float(value))].into_iter().collect());
             builder.push(RunRow {
                 point: &load.to_string(),
@@ -449,9 +449,9 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
         builder.finish()
     };
     let shown = |new: &Side| to_text(&Comparison::of(&base, new, &question(&[])).expect("common points"));
-    new.table = table(Some(0.0));
+    new.table = table(Outcome::Failed, Some(0.0));
     let with_zero = shown(&new);
-    new.table = table(None);
+    new.table = table(Outcome::Failed, None);
     assert_eq!(shown(&new), with_zero, "a failed run's figures are none");
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
     assert_eq!(
@@ -473,6 +473,11 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
     let required = Some(Requirement::Undecided);
     assert_eq!(found.requirement(), required, "nothing is known of the base there");
     assert!(to_junit(&[found]).contains("skipped=\"1\""));
+
+    new.table = table(Outcome::Cut, None);
+    let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
+    assert!(found.failed_new.is_empty(), "a probe that was cut has not failed");
+    assert_ne!(found.requirement(), Some(Requirement::Broken));
 }
 
 #[test]

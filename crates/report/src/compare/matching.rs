@@ -4,7 +4,7 @@ use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
+use vsweep_record::table::{Column, ECHOED, Point, PointOutcome, Points, Section};
 
 /// Points of both sides that belong together, and the rest.
 pub struct PointMatches<'p> {
@@ -87,10 +87,15 @@ fn keys(base: (&Points<'_>, &[&Column]), new: (&Points<'_>, &[&Column])) -> BTre
     kept.into_iter().collect()
 }
 
-/// The points without a valid run, by their values of the keys.
+/// The points without a valid run, by their values of the keys. A search that cut every run of a point had its verdict, so the point has not
+/// failed.
 fn failed(points: &Points<'_>, keys: &BTreeSet<String>) -> HashSet<Vec<String>> {
     let values = values_of(points, keys);
-    let failed = points.points.iter().filter(|point| point.used.is_empty());
+    let is_cut = |point: &&Point| point.outcome == PointOutcome::Cut;
+    let failed = points
+        .points
+        .iter()
+        .filter(|point| point.used.is_empty() && !is_cut(point));
     failed.map(values).collect()
 }
 

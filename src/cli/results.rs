@@ -2,8 +2,8 @@
 
 use crate::bench::{AIPERF_RESULT, figures_contradiction, read_results};
 use crate::error::{Error, Result};
-use crate::journal::Directory;
-use crate::plan::Params;
+use crate::journal::{Directory, State};
+use crate::plan::{Params, ReportOptions};
 use crate::report::{self, Runs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// Summary that the scripts of vLLM's dashboard make from the other files in its folder.
 const DASHBOARD: &str = "benchmark_results.json";
 
-/// Reads the runs in a directory or a file.
-pub fn read(path: &Path) -> Result<Runs> {
+/// Reads the runs in a directory or a file. `options` are those of the plan of an experiment.
+pub fn read(path: &Path, options: impl FnOnce(&State) -> ReportOptions) -> Result<Runs> {
     Directory::at(path).check_journal()?;
     let files = match file(path) {
         _ if Directory::at(path).is_experiment() => Vec::new(),
@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Result<Runs> {
         let records = files.iter().map(named).collect::<Result<Vec<_>>>()?;
         report::read_records(records).map_err(Error::Usage)
     };
-    match report::read_any(path, &figures_contradiction) {
+    match report::read_any(path, &figures_contradiction, options) {
         Err(Error::Usage(_)) if !files.is_empty() => read_all(),
         other => other,
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use vsweep::bench::figures_contradiction;
 use vsweep::cause::Cause;
+use vsweep::plan::ReportOptions;
 use vsweep::printable::has_effect;
 use vsweep::report::{read_any, read_runs};
 use vsweep::validity::Code;
@@ -172,7 +173,7 @@ fn a_tree_reads_back_as_the_experiment() {
     let state = vsweep::journal::load(&directory, vsweep::journal::Check::Hashes).expect("loaded");
     let (own, back) = (
         read_runs(&directory, &state),
-        read_any(&tree, &figures_contradiction).expect("a tree"),
+        read_any(&tree, &figures_contradiction, |_| ReportOptions::default()).expect("a tree"),
     );
     assert_eq!((own.damaged, &back.damaged), (vec![], &vec![]));
     assert_eq!(back.table.rows(), own.table.rows());
@@ -288,7 +289,7 @@ fn write_tree(root: &Path, runs: &[Value]) {
 fn vanished_requests_are_a_doubt() {
     let folder = tempfile::tempdir().expect("a folder");
     write_tree(folder.path(), &[json!({}), json!({"failed": null, "completed": 2})]);
-    let runs = read_any(folder.path(), &figures_contradiction).expect("a tree");
+    let runs = read_any(folder.path(), &figures_contradiction, |_| ReportOptions::default()).expect("a tree");
     let cells = |name: &str| [0, 1].map(|row| runs.table.cell(name, row).to_string());
     assert_eq!(cells("outcome"), ["ok", "suspect"]);
     assert_eq!(cells("codes")[1], "request_errors");

@@ -7,7 +7,8 @@ use crate::cli::output::say;
 use crate::cli::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder_in, write_atomic};
-use crate::journal::Directory;
+use crate::journal::{Directory, State};
+use crate::plan::ReportOptions;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
 use crate::report::{Runs, answer_by_table, estimate_by_table};
@@ -53,15 +54,21 @@ impl Directories {
         let mut damage = Exit::Done;
         let (mut tables, mut answers) = (Vec::new(), Vec::new());
         for (directory, name) in self.directories.iter().zip(self.names()) {
+            let asked = |state: &State| options(&Directory::at(directory), state, self.price_per_gpu_hour);
+            let mut recorded = None;
             let Runs {
                 mut table,
                 damaged,
                 state,
-            } = results::read(directory)?;
+            } = results::read(directory, |state| ReportOptions {
+                // Costs are added after `prepare`.
+                price_per_gpu_hour: None,
+                ..recorded.insert(asked(state)).clone()
+            })?;
             damage = damage.or(print_damage(&damaged));
             prepare(&mut table)?;
             let state = state.unwrap_or_default();
-            let options = options(&Directory::at(directory), &state, self.price_per_gpu_hour);
+            let options = recorded.unwrap_or_else(|| asked(&state));
             if let Some(price) = options.price_per_gpu_hour {
                 table.add_costs(price);
             }

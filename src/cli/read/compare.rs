@@ -7,7 +7,7 @@ use crate::cli::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::Directory;
-use crate::plan::Limit;
+use crate::plan::{Limit, ReportOptions};
 use crate::report::compare::{
     Comparison, Question, Side, Speed, to_bmf, to_dashboard, to_html, to_junit, to_markdown, to_text,
 };
@@ -224,6 +224,9 @@ fn side(path: &Path) -> Result<Side> {
     let directory = Directory::at(path);
     match directory.is_experiment() {
         true => Side::read(&directory),
-        false => Ok(Side::of(path.display().to_string(), results::read(path)?)),
+        false => Ok(Side::of(
+            path.display().to_string(),
+            results::read(path, |_| ReportOptions::default())?,
+        )),
     }
 }

@@ -68,6 +68,20 @@ fn assertions_of_points_decide_the_exit_code() {
 }
 
 #[test]
+fn a_frontier_knows_the_shares_that_the_plan_asserts() {
+    let harness = Harness::new();
+    let detailed = PLAN.replace("num_prompts = 8", "num_prompts = 8\nsave_detailed = true");
+    let plan = format!("{detailed}[[assert]]\nattainment = \">=90%\"\nttft_ms = \"<60000\"\n");
+    harness.write("plan.toml", &plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = harness.run(&["plot", "pareto", "out", "--format", "json"]);
+    let drawn: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut points = drawn["points"].as_array().expect("points").iter();
+    assert!(points.any(|point| point["frontier"] == true), "{drawn}");
+}
+
+#[test]
 fn a_server_that_is_too_large_for_the_gpus_meets_nothing() {
     let plan = PLAN.replace("max_num_seqs = [4, 8]", "tensor_parallel_size = 2");
     let (unmet, said) = codes(&format!("{plan}[report]\ngpus = 1\n[[assert]]\nfailed = \"<=0\"\n"));

@@ -17,15 +17,19 @@ use vsweep_base::python_json;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::{Params, ReportOptions};
-use vsweep_record::journal::Directory;
+use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
 /// Finds a contradiction within a record of a tree, to complete a sentence that begins with the record.
 pub type Contradiction<'c> = &'c dyn Fn(&Params) -> Option<String>;
 
-/// Reads the runs of a directory: an experiment of vsweep, or a result tree of vLLM. Records of a tree that contradict themselves are left
-/// out.
-pub fn read_any(root: &Path, contradiction: Contradiction<'_>) -> Result<Runs> {
+/// Reads the runs of a directory: an experiment of vsweep, with the columns that its plan asks for, or a result tree of vLLM. Records of a
+/// tree that contradict themselves are left out.
+pub fn read_any(
+    root: &Path,
+    contradiction: Contradiction<'_>,
+    options: impl FnOnce(&State) -> ReportOptions,
+) -> Result<Runs> {
     if !root.is_dir() {
         return Err(Error::Usage(format!(
             "there is no directory {}; give one that `vsweep run` or `vllm bench sweep` wrote, or a file of results",
@@ -34,7 +38,7 @@ pub fn read_any(root: &Path, contradiction: Contradiction<'_>) -> Result<Runs> {
     }
     let directory = Directory::at(root);
     if directory.is_experiment() {
-        let (state, mut runs, _) = load(&directory, |_| ReportOptions::default())?;
+        let (state, mut runs, _) = load(&directory, options)?;
         runs.damaged.extend(state.damage.iter().cloned());
         runs.state = Some(state);
         return Ok(runs);

@@ -24,7 +24,6 @@ pub async fn collect(plan: &Plan) -> Manifest {
     let folder = plan.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     Manifest {
-        format: String::new(),
         vsweep: env!("VSWEEP_VERSION").into(),
         host: host(),
         os: read_first_line("/proc/version"),
@@ -44,6 +43,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
             .iter()
             .map(|word| plan.secrets.redact(word))
             .collect(),
+        ..Manifest::default()
     }
 }
 

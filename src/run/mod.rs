@@ -163,26 +163,31 @@ impl Sweep<'_> {
         if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);
         }
-        if let Some(most) = self.plan.max_time.filter(|_| has_work) {
-            let left = most.saturating_sub(writer.look(State::time_of_work));
-            if left.is_zero() {
-                return Ok(Ending::OutOfTime);
-            }
+        let most = self.plan.max_time.filter(|_| has_work);
+        let left = most.map(|most| most.saturating_sub(writer.look(State::time_of_work)));
+        let is_spent = left == Some(Duration::ZERO);
+        if is_spent && !changes.is_any() {
+            return Ok(Ending::OutOfTime);
+        }
+        if let Some(left) = left.filter(|_| !is_spent) {
             interrupt.drain_after(left);
         }
+        // Once the time is spent, only an edited plan is recorded.
+        let has_work = has_work && !is_spent;
         let directory = writer.with(|recorder| recorder.directory().clone());
         if self.share.is_none() || !directory.manifest().exists() {
-            facts::collect(self.plan).await.write(&directory)?;
+            facts::collect(self.plan).await.write(&directory, has_work)?;
         }
         let machine = facts::machine().await;
         self.begin(changes, Some(machine), writer).await?;
         // The starts of an optimisation are known once it is recorded.
         let has_work = has_work && (!outdated.is_empty() || writer.look(|state| self.schedule().has_work(state)));
-        for (server, reason) in outdated {
+        for (server, reason) in outdated.into_iter().filter(|_| has_work) {
             writer.record(Event::ResultsRetired { server, reason }).await?;
         }
         let ending = match has_work {
             true => self.work(writer, interrupt).await?,
+            false if is_spent => Ending::OutOfTime,
             false => Ending::NothingLeft,
         };
         let ending = match ending {

@@ -212,10 +212,8 @@ fn ctrl_c_ends_in_order_and_the_same_command_continues() {
 #[test]
 fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     let harness = Harness::new();
-    let path = harness.write(
-        "plan.toml",
-        &plan("", "max_concurrency = [1, 2, 4]").replace("runs = 1", "runs = 1000"),
-    );
+    let written = plan("", "max_concurrency = [1, 2, 4]").replace("runs = 1", "runs = 1000");
+    let path = harness.write("plan.toml", &written);
     let args = ["run", path.to_str().expect("plain"), "-o", "out", "--budget", "3s"];
     let directory = harness.folder.path().join("out");
     let ended = harness.run(&args);
@@ -244,6 +242,16 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
         status.contains("out of time; run the plan again with a larger --budget"),
         "{status}"
     );
+    let launches = || journals(&directory).concat().matches("server_starting").count();
+    let before = launches();
+    harness.write("plan.toml", &format!("{written}[report]\nmargin = \"2.25 %\"\n"));
+    let edited = harness.run(&args);
+    assert!(said(&edited).contains("out of time"), "{}", said(&edited));
+    assert!(
+        journals(&directory).concat().contains("2.25 %"),
+        "the edited plan is recorded"
+    );
+    assert_eq!(launches(), before);
 }
 
 #[test]

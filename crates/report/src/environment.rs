@@ -29,6 +29,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
             "cpu" => "CPU".to_owned(),
             "cpus" => "CPUs".to_owned(),
             "gpus" => "GPUs".to_owned(),
+            "first_gpus" => "GPUs at first".to_owned(),
             "gpu_driver" => "GPU driver".to_owned(),
             "os" => "OS".to_owned(),
             name => name.replace('_', " "),

@@ -26,6 +26,9 @@ pub struct Manifest {
     pub memory_bytes: u64,
     /// Names of the GPUs; empty without any.
     pub gpus: Vec<String>,
+    /// Number of GPUs of the first machine that had any, if this machine has another number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_gpus: Option<u32>,
     /// Version of the GPU driver.
     pub gpu_driver: Option<String>,
     /// Commit of the repository that holds the plan.
@@ -53,20 +56,60 @@ impl Manifest {
         is_there.then(|| std::iter::once(manifest.plan).chain(manifest.options).collect())
     }
 
-    /// Returns the number of GPUs of the machine that the manifest of a directory describes; `None` if it has none, or if that is unknown.
+    /// Returns the number of GPUs of the first machine of a directory that had any; `None` if none had, or if that is unknown. Servers are
+    /// compared on that many, whatever machine continues the experiment.
     pub fn gpus_of(directory: &Directory) -> Option<u32> {
-        Some(Manifest::of(directory)?.gpus.len() as u32).filter(|count| *count > 0)
+        let manifest = Manifest::of(directory)?;
+        let latest = manifest.gpus.len() as u32;
+        manifest.first_gpus.or(Some(latest).filter(|count| *count > 0))
     }
 
     fn of(directory: &Directory) -> Option<Manifest> {
         serde_json::from_str(&read_text(&directory.manifest(), MOST_FACTS).ok()?).ok()
     }
 
-    /// Writes the manifest of the latest session.
-    pub fn write(mut self, directory: &Directory) -> Result<()> {
+    /// Writes the manifest of the latest session. If that session has no work, the earlier manifest keeps what it says of the machine.
+    pub fn write(mut self, directory: &Directory, has_work: bool) -> Result<()> {
+        if let Some(earlier) = Manifest::of(directory).filter(|_| !has_work) {
+            self = Manifest {
+                git_commit: self.git_commit,
+                git_dirty: self.git_dirty,
+                plan: self.plan,
+                options: self.options,
+                ..earlier
+            };
+        }
+        let latest = self.gpus.len() as u32;
+        self.first_gpus = Manifest::gpus_of(directory).filter(|count| *count != latest);
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
         let mut text = serde_json::to_string_pretty(&self).expect("plain data always serialises");
         text.push('\n');
         write_atomic(&directory.manifest(), text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_gpus_of_the_first_machine_is_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let begin = |host: &str, gpus: usize, has_work: bool| {
+            let manifest = Manifest {
+                host: host.to_owned(),
+                gpus: vec!["H100".to_owned(); gpus],
+                ..Manifest::default()
+            };
+            manifest.write(&directory, has_work).expect("written");
+            let host = Manifest::of(&directory).expect("readable").host;
+            (host, Manifest::gpus_of(&directory))
+        };
+        assert_eq!(begin("a", 0, true), ("a".to_owned(), None));
+        assert_eq!(begin("b", 8, true), ("b".to_owned(), Some(8)));
+        assert_eq!(begin("c", 4, true), ("c".to_owned(), Some(8)));
+        assert_eq!(begin("d", 0, false), ("c".to_owned(), Some(8)));
+        assert_eq!(begin("d", 0, true), ("d".to_owned(), Some(8)));
     }
 }

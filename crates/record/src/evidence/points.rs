@@ -25,15 +25,28 @@ pub(super) fn points(
     points_by(evidence, workloads, metrics, &|point| Some(&point.used))
 }
 
-/// Returns every point that was measured on a start without neighbours, with the runs of that start alone.
+/// Returns every point that was measured on a start without neighbours, with the runs of that start alone. The point of a probe has the
+/// workload of its search, by which questions about loads are asked.
 pub(super) fn alone(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
     metrics: &[(&Metric, Sampling)],
 ) -> Vec<Point> {
-    points_by(evidence, workloads, metrics, &|point| {
+    let mut found = points_by(evidence, workloads, metrics, &|point| {
         Some(&point.alone[..]).filter(|rows| !rows.is_empty())
-    })
+    });
+    let searched = |point: &Point| {
+        let mut runs = evidence.runs.iter();
+        let probe = runs.find(|run| *run.point.0 == *point.id && run.probe().is_some())?;
+        let search = evidence.state.latest_search(probe.search.as_ref()?)?;
+        Some(search.started.workload().to_owned())
+    };
+    for point in &mut found {
+        if let Some(workload) = searched(point) {
+            point.workload = workload;
+        }
+    }
+    found
 }
 
 /// Returns the points, each with the runs of the rows that `rows` selects. A point for which `rows` returns `None` is left out.

@@ -88,6 +88,15 @@ fn a_server_that_is_too_large_for_the_gpus_meets_nothing() {
     assert_eq!(unmet, [Some(4); 3], "{said}");
     let line = "requirement not met: failed<=0 (no measured server fits on the GPUs)";
     assert!(said.contains(line), "{said}");
+
+    // Its search finds no load.
+    let searching = plan.replace("max_concurrency = [1, 2]\n", "");
+    let search = "[sla]\nvary = \"max_concurrency\"\nmax = 2\n[[sla.target]]\nname = \"chat\"\nrequired = true\n\
+                  p99_ttft_ms = \"<=0.001\"\n";
+    let (unmet, said) = codes(&format!("{searching}[report]\ngpus = 1\n{search}"));
+    assert_eq!(unmet, [Some(4); 3], "{said}");
+    let line = "requirement not met: target chat (no measured server fits on the GPUs)";
+    assert!(said.contains(line), "{said}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::texts::status::unfinished;
 use crate::texts::words::{server_name, short_label, show_number};
 use itertools::Itertools;
 use std::fmt;
-use vsweep_answer::{Answer, Goal, QuestionAnswer};
+use vsweep_answer::{Answer, Goal, QuestionAnswer, replicas_on};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Assertion, Params, ServerCondition, Servers};
 use vsweep_record::journal::{RunRecord, State};
@@ -135,8 +135,8 @@ fn name_of(server: &ServerId, answer: &Answer, state: &State) -> String {
 /// Returns true if a server fits on the user's GPUs. A server that does not fit cannot meet a requirement, because it is not recommended
 /// either.
 fn fits(answer: &Answer, server: &ServerId) -> bool {
-    let mut too_large = answer.questions.iter().flat_map(|answered| &answered.too_large);
-    !too_large.any(|config| **config == *server.0)
+    let config = answer.configs.iter().find(|config| *config.id == *server.0);
+    config.is_none_or(|config| replicas_on(answer.gpus, config.gpus) > 0)
 }
 
 /// Returns the verdicts on the servers that fit. If there are none, returns a verdict that says so.

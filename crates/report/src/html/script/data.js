@@ -23,14 +23,17 @@ function decode(column) {
   return new Array(rowCount).fill(number(column.all));
 }
 
-/** Points with their rows; `used` are the rows their figures come from: runs that are not invalid. */
+/** Points with their rows; `used` are the rows their figures come from: runs that are not invalid, and not on the start without neighbours
+ *  unless there is no other. */
 const points = data.points.map((id, index) => ({
   id, index, rows: [], used: [], doubtful: data.suspect[index], competes: true,
   meets: data.meets?.of[data.meets.at[index]], spreads: new Map(),
 }));
 data.rows.forEach((place, row) => points[place].rows.push(row));
 for (const point of points) {
-  const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome && runValues("validity")[row] !== "invalid");
+  const planned = point.rows.filter((row) => runValues("start")[row] !== "alone");
+  const rows = planned.length ? planned : point.rows;
+  const ended = (outcome) => rows.filter((row) => runValues("outcome")[row] === outcome && runValues("validity")[row] !== "invalid");
   point.used = [...ended("ok"), ...ended("suspect")].sort((a, b) => a - b);
 }
 

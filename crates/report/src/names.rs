@@ -1,6 +1,6 @@
 //! The names that a report gives to configs, loads and workloads.
 
-use super::findings::variation::{name_workload, settings, varying};
+use super::findings::variation::{follows_from, name_workload, settings, varying};
 use crate::sentences::parts::{DEFAULT_SETTINGS, ONLY_SERVER};
 use crate::texts::words::server_name;
 use itertools::Itertools;
@@ -22,7 +22,7 @@ pub struct PointNames<'a> {
 impl<'a> PointNames<'a> {
     /// Names of a table's points.
     pub fn of(points: &'a Points<'a>) -> PointNames<'a> {
-        let (server, bench): (Vec<&Column>, Vec<&Column>) = varying(points)
+        let (mut server, bench): (Vec<&Column>, Vec<&Column>) = varying(points)
             .into_iter()
             .partition(|column| column.section == Section::Serve);
         let workloads = points.workloads();
@@ -30,10 +30,17 @@ impl<'a> PointNames<'a> {
             let mut settings = workloads.iter().flat_map(|workload| &workload.settings);
             settings.any(|setting| setting.name == column.name)
         };
-        let server = match server.is_empty() {
-            true => differing(points),
-            false => server,
-        };
+        match server.is_empty() {
+            true => server = differing(points),
+            // A setting that changes with the load distinguishes servers too.
+            false => {
+                for column in differing(points) {
+                    if !follows_from(points, &server, column) {
+                        server.push(column);
+                    }
+                }
+            }
+        }
         let load = bench.into_iter().filter(|column| !is_of_workload(column));
         PointNames {
             points,
@@ -90,5 +97,39 @@ impl Names for PointNames<'_> {
 
     fn workload(&self, workload: &Workload<'_>) -> String {
         name_workload(self.points, workload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use vsweep_plan::Params;
+    use vsweep_record::table::{RunRow, TableBuilder};
+
+    #[test]
+    fn a_setting_that_changes_with_the_load_distinguishes_servers() {
+        let mut builder = TableBuilder::new();
+        for (point, (size, seqs)) in [(1, 8), (1, 32), (2, 8), (2, 32)].into_iter().enumerate() {
+            let serve = [("tensor_parallel_size", size), ("max_num_seqs", seqs)];
+            let serve: Params = serve
+                .map(|(name, value)| (name.to_owned(), json!(value)))
+                .into_iter()
+                .collect();
+            builder.push(RunRow {
+                point: &point.to_string(),
+                serve: Some(&serve),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(seqs))])),
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        let points = Points::of(&table);
+        let names = PointNames::of(&points);
+        let servers: Vec<String> = (0..4).map(|row| names.config(row)).collect();
+        assert_eq!(
+            servers,
+            ["TP 1, seqs 8", "TP 1, seqs 32", "TP 2, seqs 8", "TP 2, seqs 32"]
+        );
     }
 }

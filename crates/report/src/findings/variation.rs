@@ -131,7 +131,7 @@ pub fn curves_along<'t>(
 }
 
 /// Returns true if points that agree in some parameters also agree in this one.
-fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> bool {
+pub fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> bool {
     let mut known: BTreeMap<Vec<String>, String> = BTreeMap::new();
     points.points.iter().all(|point| {
         let key = others

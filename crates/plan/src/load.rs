@@ -373,6 +373,26 @@ mod tests {
     }
 
     #[test]
+    fn the_text_of_a_plan_with_a_base_keeps_the_order_of_parameters() {
+        let base = "[serve]\ncommand = \"vllm serve m\"\n[serve.env]\nA = [\"1\", \"2\"]\n[serve.params]\n\
+                    max_num_seqs = { from = 8, to = 16, times = 2 }\n\
+                    max_num_batched_tokens = { per = \"max_num_seqs\", times = 512 }\n\
+                    compilation_config = { value = { mode = 3, \"a b\" = [1, 2] } }\n\
+                    hf_overrides = [{ value = { a = 1 } }, { value = { a = 2 } }]\nmax_model_len = 2048\n\
+                    [[serve.combos]]\nname = \"a\"\nspeculative_config = { value = { model = \"x\" } }\nseed = 1\n\
+                    [bench.params]\nnum_prompts = { per = \"max_concurrency\", times = 2 }\nmax_concurrency = 2\n";
+        let over = ("over.toml", "extends = \"base.toml\"\nruns = 2\n");
+        let plan = within(&[("base.toml", base), over], &[], over.0);
+        let read = within(&[("plan.toml", &plan.text)], &[], "plan.toml");
+        let ids = |plan: &Plan| {
+            let matrix = Matrix::expand(plan).expect("a valid plan");
+            matrix.points().map(|point| point.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&read), ids(&plan), "{}", plan.text);
+        assert_eq!(ids(&plan).len(), 8);
+    }
+
+    #[test]
     fn a_parameter_file_gives_a_command_line_as_words_or_as_a_text_without_references() {
         let plan = (
             "plan.toml",

@@ -3,9 +3,12 @@
 
 use super::interpolate;
 use crate::secrets::is_reference;
-use crate::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Span, syntax::json_text, syntax::toml_text};
+use crate::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Side, Span, syntax::json_text, syntax::toml_text};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::slice;
+use toml::ser::ValueSerializer;
 
 /// Reads a text as a tree, whose positions are in the source of this index.
 pub fn read(text: &str, format: Format, source: usize, found: &mut Diagnostics) -> Node {
@@ -19,7 +22,7 @@ pub fn read(text: &str, format: Format, source: usize, found: &mut Diagnostics) 
 pub fn write(root: &Node, format: Format) -> (String, Format) {
     let value = root.to_json(&mut |text, _| text.to_string());
     if format == Format::Toml
-        && let Ok(text) = toml::to_string_pretty(&value)
+        && let Ok(text) = to_toml(value.clone())
     {
         return (text, format);
     }
@@ -28,6 +31,41 @@ pub fn write(root: &Node, format: Format) -> (String, Format) {
         Format::Json,
     )
 }
+
+/// Returns a plan as TOML. Values of parameters that are tables are written inline, because tables of their own would come after all other
+/// parameters, and ids depend on the order.
+fn to_toml(mut plan: Value) -> Result<String, toml::ser::Error> {
+    let placeholder = |number: usize| format!("<the inline value {number}>");
+    let mut inline = Vec::new();
+    for side in [Side::Serve, Side::Bench].map(Side::table) {
+        let Some(Value::Object(side)) = plan.get_mut(side) else {
+            continue;
+        };
+        for (_, entry) in side.iter_mut().filter(|(key, _)| OF_PARAMS.contains(&key.as_str())) {
+            let tables = match entry {
+                Value::Array(combos) => combos.as_mut_slice(),
+                table => slice::from_mut(table),
+            };
+            let tables = tables.iter_mut().filter_map(Value::as_object_mut);
+            for value in tables.flat_map(|table| table.values_mut()) {
+                if value.is_object() || value.as_array().is_some_and(|items| items.iter().all(Value::is_object)) {
+                    let mut text = String::new();
+                    value.serialize(ValueSerializer::new(&mut text))?;
+                    *value = placeholder(inline.len()).into();
+                    inline.push(text);
+                }
+            }
+        }
+    }
+    let text = toml::to_string_pretty(&plan)?;
+    let restore = |text: String, (number, value): (usize, &String)| {
+        text.replacen(&format!("\"{}\"", placeholder(number)), value, 1)
+    };
+    Ok(inline.iter().enumerate().fold(text, restore))
+}
+
+/// Tables of a side whose entries are values of parameters.
+const OF_PARAMS: [&str; 3] = ["params", "combos", "env"];
 
 /// Tables by which results are judged.
 const JUDGING: [&str; 3] = ["sla", "assert", "report"];

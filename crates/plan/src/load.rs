@@ -431,6 +431,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_place_of_a_figure_is_replaced_with_its_factor() {
+        let base = format!(
+            "{DASHED}[bench]\ncommand = \"b\"\n[bench.result]\nmean_ttft_ms = {{ at = \"/s\", times = 1000 }}\n"
+        );
+        let over = "extends = \"base.toml\"\n[bench.result]\nmean_ttft_ms = { at = \"/ms\" }\n";
+        let plan = within(&[("base.toml", &base), ("over.toml", over)], &[], "over.toml");
+        let place = &plan.bench.result["mean_ttft_ms"];
+        assert_eq!((&*place.at, place.times), ("/ms", 1.0));
+    }
+
     /// Problems of a text in a world without files, by their messages.
     fn problems_of(text: &str) -> String {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty());

@@ -129,7 +129,7 @@ impl Node {
 const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
 
 /// Merges `over` into `base`. The values of `over` take precedence. Tables are merged key by key. Everything else, and the value of each
-/// single parameter, is replaced whole, so that two ranges never mix.
+/// single parameter and the place of each figure, is replaced whole, so that two ranges never mix.
 pub fn merge(base: &mut Node, over: Node) {
     merge_below(base, over, Level::Plan);
 }
@@ -141,7 +141,7 @@ enum Level {
     Plan,
     /// `serve` or `bench`.
     Side,
-    /// The parameters of a side.
+    /// The parameters of a side, or the places of its figures.
     Params,
     /// Any other table.
     Other,
@@ -174,7 +174,7 @@ fn merge_below(base: &mut Node, over: Node, level: Level) {
                 match (level, key.as_str()) {
                     (Level::Params, _) => entry.value = value,
                     (Level::Plan, "serve" | "bench") => merge_below(&mut entry.value, value, Level::Side),
-                    (Level::Side, "params") => merge_below(&mut entry.value, value, Level::Params),
+                    (Level::Side, "params" | "result") => merge_below(&mut entry.value, value, Level::Params),
                     _ => merge_below(&mut entry.value, value, Level::Other),
                 }
             }

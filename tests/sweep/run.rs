@@ -432,6 +432,21 @@ fn a_damaged_line_is_named_by_every_command_and_costs_at_most_its_run() {
 }
 
 #[test]
+fn a_directory_holds_the_plan_in_one_format() {
+    let harness = Harness::new();
+    let toml =
+        "[serve]\ncommand = \"vsweep sim serve tiny-8b\"\n[bench.params]\nmax_concurrency = 1\nnum_prompts = 4\n";
+    let json = r#"{"serve": {"command": "vsweep sim serve tiny-8b"}, "bench": {"params": {"max_concurrency": 1, "num_prompts": 4}}}"#;
+    for (given, text, other) in [("plan.toml", toml, "plan.json"), ("plan.json", json, "plan.toml")] {
+        harness.write(given, text);
+        let submitted = harness.run(&["submit", given, "-o", "out"]);
+        assert!(submitted.status.success(), "{}", said(&submitted));
+        let directory = harness.folder.path().join("out");
+        assert_eq!([given, other].map(|name| directory.join(name).exists()), [true, false]);
+    }
+}
+
+#[test]
 fn a_plan_that_is_damaged_is_an_error_that_running_again_mends() {
     let harness = Harness::new();
     let path = harness.write("plan.toml", &plan("", "max_concurrency = [1, 2]"));

@@ -26,6 +26,7 @@ use display::{Display, eta};
 use preflight::{answers, first_guesses, margins_in_words, predictions, server_seconds};
 pub use preflight::{check_machine, find_node, noise_of_neighbours, settle_gpus, settle_margins};
 use std::cell::OnceCell;
+use std::fs;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -331,9 +332,12 @@ impl Args {
     }
 }
 
+/// Writes the plan's text into the directory, and removes a text in the other format, which is that of an earlier plan.
 pub fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
     let is_json = plan.format == crate::plan::Format::Json;
-    write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
+    write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())?;
+    let _ = fs::remove_file(directory.plan(!is_json));
+    Ok(())
 }
 
 /// Returns the directory for the results. With `--fresh`, a name that is taken gets the first number with which it is free.

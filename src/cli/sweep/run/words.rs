@@ -56,10 +56,12 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
         }
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state, schedule)),
         Ending::OutOfTime => {
-            let has_budget = std::env::args_os().any(|arg| arg.as_bytes().starts_with(b"--budget"));
-            let more = match has_budget {
-                true => "run the same command with a larger --budget to continue",
-                false => "raise max_time in the plan and run the same command again to continue",
+            let more = match shell_line(std::env::args_os()) {
+                line if line.contains("--budget") => "run the same command with a larger --budget to continue",
+                line if line.contains("max_time=") => {
+                    "run the same command with a larger max_time after --set to continue"
+                }
+                _ => "raise max_time in the plan and run the same command again to continue",
             };
             format!("out of time: {} in {root}{retry}; {more}", progress(state, schedule))
         }

@@ -152,6 +152,9 @@ impl Status {
             Some(command) if command.contains("--budget") => {
                 "run the plan again with a larger --budget to continue".to_owned()
             }
+            Some(command) if command.contains("max_time=") => {
+                "run the plan again with a larger max_time after --set to continue".to_owned()
+            }
             _ => format!("raise max_time in the plan, then {}", self.next_step()),
         }
     }
@@ -240,6 +243,10 @@ mod tests {
         assert_eq!(
             standing(Some("vsweep run p.toml --budget 3s -o r")),
             "not running: out of time; run the plan again with a larger --budget to continue\n"
+        );
+        assert_eq!(
+            standing(Some("vsweep run p.toml --set 'max_time=3s' -o r")),
+            "not running: out of time; run the plan again with a larger max_time after --set to continue\n"
         );
     }
 }

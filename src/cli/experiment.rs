@@ -7,7 +7,7 @@ use crate::files::foreign_part;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint::{self, CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
-use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
+use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions, World};
 use crate::report::plan_text;
 use crate::run::Changes;
 use std::fs;
@@ -124,7 +124,7 @@ pub fn read_plan(
     let given = Manifest::plan_of(directory).unwrap_or_default();
     // A plan without a name has the name of its file, so the path ends in the recorded name.
     let path = given.with_file_name(format!("{name}.{extension}"));
-    let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
+    let mut draft = plan::draft_of(text, format, &path, &World::real()).map_err(|errors| refuse(errors.into()))?;
     adapt(&mut draft.plan);
     let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, SlowChecks::InDoubt, asking).map_err(refuse)?;
     plan.path = given;
@@ -145,7 +145,7 @@ pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> Repo
     let recorded = plan_text(directory, state);
     let mut options = recorded.map_or_else(ReportOptions::default, |(text, format)| {
         let path = directory.plan(format == Format::Json);
-        if let Ok(draft) = plan::draft_of(&text, format, &path) {
+        if let Ok(draft) = plan::draft_of(&text, format, &path, &World::real()) {
             draft.plan.report
         } else {
             let path = path.display();

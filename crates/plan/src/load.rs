@@ -76,15 +76,15 @@ pub fn draft(path: &Path, overrides: &[String], budget: Option<&str>) -> Result<
     read(&text, format, path, (overrides, budget), &World::real())
 }
 
-/// Like [`draft`], for a text in memory. `path` names it in messages, and relative paths start there.
-pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Problems> {
-    read(text, format, path, (&[], None), &World::real())
+/// Like [`draft`], for a text in memory. `path` names it in messages, and relative paths start there. Variables and further files come from
+/// `world` alone.
+pub fn draft_of(text: &str, format: Format, path: &Path, world: &World<'_>) -> Result<Draft, Problems> {
+    read(text, format, path, (&[], None), world)
 }
 
-/// Reads a plan from its text. `path` names it in messages, and relative paths start there. Variables and further files come from `world`
-/// alone.
+/// Like [`draft_of`], for a plan without problems.
 pub fn parse(text: &str, format: Format, path: &Path, world: &World<'_>) -> Result<Plan, Problems> {
-    read(text, format, path, (&[], None), world)?.finish()
+    draft_of(text, format, path, world)?.finish()
 }
 
 fn read(

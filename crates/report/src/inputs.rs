@@ -13,7 +13,7 @@ use std::path::Path;
 use vsweep_answer::Answer;
 use vsweep_base::files::{MOST_FACTS, MOST_TEXT, read_text};
 use vsweep_plan::matrix::argv;
-use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands};
+use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands, draft_of};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Column, Points};
 
@@ -126,12 +126,25 @@ pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format
     Some((text, format))
 }
 
-/// Returns the plan's benchmark. The native generator is assumed if the plan cannot be read without the files and variables of its original
-/// place.
+/// Returns the plan's benchmark, in whose command lines variables stay references. The native generator is assumed if no plan can be read.
 fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
-    let Some((text, format)) = plan else {
-        return BenchRunner::Native;
-    };
-    let plan = vsweep_plan::parse(text, *format, Path::new("plan"), &World::empty());
-    plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
+    let read = |(text, format): &(String, Format)| draft_of(text, *format, Path::new("plan"), &World::empty()).ok();
+    plan.and_then(read)
+        .map_or(BenchRunner::Native, |draft| draft.plan.bench.runner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_names_variables_and_files_keeps_its_benchmark() {
+        let text = "[serve]\ncommand = \"vllm serve ${MODEL}\"\n[bench]\nparams_file = \"loads.json\"\n";
+        let of = |bench: &str| runner(Some(&(format!("{text}{bench}"), Format::Toml)));
+        assert_eq!(of("runner = \"phases\"\n"), BenchRunner::Phases);
+        let BenchRunner::Command(commands) = of("command = \"vllm bench serve --model ${MODEL}\"\n") else {
+            panic!("a command");
+        };
+        assert!(commands.iter().eq([["vllm", "bench", "serve", "--model", "${MODEL}"]]));
+    }
 }

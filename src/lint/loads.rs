@@ -13,6 +13,8 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
+/// Latencies of single requests that are only in a detailed result.
+const DETAILS: [&str; 2] = ["ttft_ms", "tpot_ms"];
 
 /// Parameters of a benchmark that vsweep sets itself: the server of a run, and the file of its result.
 const OURS: [&str; 5] = ["base_url", "host", "port", "result_dir", "result_filename"];
@@ -194,7 +196,14 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     });
     for (table, i, criteria, judged_by) in targets.chain(asserted) {
         for criterion in criteria {
-            if let Quantity::Metric(key) = &criterion.quantity {
+            let key = match &criterion.quantity {
+                Quantity::Metric(key) => Some(&**key),
+                Quantity::Attainment(limits) => {
+                    let mut limited = limits.iter().map(|limit| limit.latency.name());
+                    limited.find(|name| DETAILS.contains(name))
+                }
+            };
+            if let Some(key) = key {
                 let place = plan.origin.key_span(&[table, &[&i.to_string(), key]].concat());
                 require(key, place, judged_by);
             }
@@ -223,6 +232,11 @@ fn how_to_ask(key: &str, load: &Params, settings: Option<&NativeSettings>, judge
         let is_asked = spelling::find(load, "goodput").is_some();
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
         return (!is_asked).then(|| remedy.to_owned());
+    }
+    if DETAILS.contains(&key) {
+        let is_kept = matches!(judged_by, JudgedBy::Target) || settings?.figures.save_detailed;
+        let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
+        return (!is_kept).then(|| remedy.to_owned());
     }
     let (statistic, rest) = key.split_once('_')?;
     let latency = rest.strip_suffix("_ms")?;

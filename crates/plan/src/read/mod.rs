@@ -38,8 +38,6 @@ pub(super) struct Reader<'a> {
     pub secrets: Secrets,
     /// Parameters of the sides that were read.
     pub names: Names,
-    /// True if the results may contain the latencies of single requests.
-    pub is_detailed: bool,
     /// Names of required targets, each with true if every server must meet it.
     pub required: Vec<(String, bool)>,
 }
@@ -55,7 +53,6 @@ impl Reader<'_> {
             found: Diagnostics::default(),
             secrets: Secrets::default(),
             names: Names::default(),
-            is_detailed: false,
             required: Vec::new(),
         }
     }

@@ -203,8 +203,6 @@ impl Bench {
             self.timeout = OFFLINE_TIMEOUT;
         }
         reader.names.add(Side::Bench, node, &self.params, &self.combos);
-        let saves_details = reader.names.find(Side::Bench, "save_detailed").is_some();
-        reader.is_detailed = saves_details || self.runner != BenchRunner::Native;
     }
 }
 

@@ -4,7 +4,7 @@
 use super::sla::of_class;
 use crate::forms::Scalar;
 use crate::written::words;
-use crate::{Condition, Entry, FromNode, Node, Params, Reader, Side, Table, table};
+use crate::{Condition, FromNode, Node, Params, Reader, Side, Table, table};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,13 +110,6 @@ impl fmt::Display for ServerCondition {
 impl Assertion {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         let bounds = Assertion::others(node);
-        let is_of_request = |entry: &&&Entry| ["ttft_ms", "tpot_ms"].contains(&entry.key.as_str());
-        let is_known = reader.is_detailed || reader.names.may_lack_some;
-        if let Some(entry) = bounds.iter().find(is_of_request).filter(|_| !is_known) {
-            let message = format!("`{}` of single requests is not in the results", entry.key);
-            let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
-            reader.object(entry.key_span, message, remedy);
-        }
         let criteria = reader.criteria("this requirement", node, &bounds);
         self.criteria = of_class(criteria, self.class.as_deref());
     }

@@ -342,6 +342,22 @@ fn default_settings_are_no_server_of_their_own_if_the_command_states_one() {
 }
 
 #[test]
+fn default_settings_that_links_leave_without_a_load_are_counted_as_not_kept() {
+    let of = |link: Value| {
+        let text = json!({
+            "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [8, 16]}},
+            "bench": {"params": {"max_concurrency": [8, 16], "num_prompts": 64}}, "optimize": {}, "link": link,
+        });
+        let counts = expand(&text).expect("a valid plan").counts();
+        (counts.servers, counts.keeps_defaults)
+    };
+    assert_eq!(of(json!({})), (3, Some(true)));
+    let tied = [["serve.max_num_seqs", "bench.max_concurrency"]];
+    assert_eq!(of(json!({"equal": tied})), (2, Some(false)));
+    assert_eq!(of(json!({"zip": tied})), (2, Some(false)));
+}
+
+#[test]
 fn the_text_of_a_number_meets_conditions_and_links() {
     let text = |more: &str| {
         let serve = json!({"command": "v serve m", "env": {"THREADS": [1, 2]}, "params": {"seqs": ["1", "2"]}});

@@ -153,6 +153,9 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
              every run is suspect. Set `serve.reset = \"none\"` to leave the caches alone",
         );
     }
+    if matrix.counts().keeps_defaults == Some(false) {
+        notes.push("links leave no load to the server with the default settings, so [optimize] does not measure it");
+    }
     let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
     if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {
         let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());

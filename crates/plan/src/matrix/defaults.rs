@@ -16,6 +16,12 @@ impl Matrix {
             .position(|server| space.has_default_settings(server.index, &defaults))
     }
 
+    /// Returns true if the separate configuration with the default settings keeps a point; `None` without such a configuration.
+    pub(super) fn keeps_defaults(&self) -> Option<bool> {
+        let is_kept = || self.points_of_server.last().is_some_and(|points| *points > 0);
+        self.sides.serve.has_defaults.then(is_kept)
+    }
+
     /// Drops the separate configuration with the default settings if a configuration of the axes is the same server, for example because
     /// the command has a flag with one of the values.
     pub(super) fn settle_defaults(&mut self) {

@@ -68,8 +68,8 @@ pub struct Point {
 pub struct Counts {
     /// Number of servers that keep at least one point.
     pub servers: u64,
-    /// True if one of them has the default settings and is none of the axes.
-    pub has_defaults: bool,
+    /// True if one of them has the default settings, and false if links leave that server no point; `None` if it is one of the axes.
+    pub keeps_defaults: Option<bool>,
     /// Minimum number of starts of all servers together.
     pub starts: u64,
     /// Number of points; 0 if a search or an exploration finds the loads.
@@ -192,7 +192,7 @@ impl Matrix {
         let of_plan = self.filters.iter().filter(|filter| filter.kind != FilterKind::Only);
         Counts {
             servers,
-            has_defaults: self.kept_servers().any(|index| self.sides.serve.is_defaults(index)),
+            keeps_defaults: self.keeps_defaults(),
             starts: servers * u64::from(self.starts),
             points,
             searches,

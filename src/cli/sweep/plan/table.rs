@@ -189,10 +189,11 @@ pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
         show_many(counts.starts, "server start"),
         show_many(counts.pairs, "pair"),
     );
-    let defaults = match (counts.has_defaults, counts.starts > counts.servers) {
-        (false, _) => "",
-        (true, false) => " (one of them with the default settings)",
-        (true, true) => " (one server has the default settings)",
+    let defaults = match (counts.keeps_defaults, counts.starts > counts.servers) {
+        (None, _) => "",
+        (Some(false), _) => " (no server has the default settings)",
+        (Some(true), false) => " (one of them with the default settings)",
+        (Some(true), true) => " (one server has the default settings)",
     };
     let work = describe_work(counts);
     let before = match counts.removed.is_empty() {

@@ -342,6 +342,16 @@ fn default_settings_are_no_server_of_their_own_if_the_command_states_one() {
 }
 
 #[test]
+fn servers_that_differ_only_in_a_secret_are_refused_for_that() {
+    for secret in ["params", "env"] {
+        let mut text = json!({"serve": {"command": "vllm serve m"}, "bench": {"params": {"num_prompts": 8}}});
+        text["serve"][secret] = json!({"API_KEY": ["secret-one", "secret-two"]});
+        let why = expand(&text).expect_err("one server twice");
+        assert!(why.contains("a secret cannot be an axis"), "{why}");
+    }
+}
+
+#[test]
 fn default_settings_that_links_leave_without_a_load_are_counted_as_not_kept() {
     let of = |link: Value| {
         let text = json!({

@@ -93,8 +93,14 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
                     true => format!("`{one}` is the same {} twice", side.noun()),
                     false => format!("`{one}` and `{other}` are the same {}", side.noun()),
                 };
+                let params = [first, second].map(|position| space.params(space.index_at(dimension, position)));
+                let shown = params.each_ref().map(|params| matrix.secrets.redact_params(params));
+                let remedy = match params[0] != params[1] && shown[0] == shown[1] {
+                    true => "remove one: only a secret differs, and a secret cannot be an axis",
+                    false => "remove one",
+                };
                 let span = |position| position_span(plan, space, side, dimension, position);
-                let problem = Problem::new(span(second), message, "remove one");
+                let problem = Problem::new(span(second), message, remedy);
                 found.add(problem.and(span(first), "first here"));
             }
         }

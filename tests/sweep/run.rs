@@ -321,6 +321,12 @@ fn on_failure_stop_ends_the_sweep_and_retry_failed_measures_again() {
     assert_eq!(kept.status.code(), Some(3), "failed runs are results: {}", said(&kept));
     assert!(said(&kept).contains("--retry-failed"), "{}", said(&kept));
     assert_eq!(journal_lines(&directory), lines);
+    let stopped = harness.run(&[&args[..], &["--retry-failed"]].concat());
+    assert!(
+        said(&stopped).contains("-o out (add --retry-failed"),
+        "{}",
+        said(&stopped)
+    );
     harness.write("plan.toml", &text);
     let retried = harness.run(&[&args[..], &["--retry-failed"]].concat());
     assert_eq!(retried.status.code(), Some(3));

@@ -22,7 +22,9 @@ pub fn doing(action: &Action) -> Option<&'static str> {
 pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Schedule<'_>) -> String {
     let recorded = state.recorded_runs();
     let root = directory.root().display();
-    let again = again(std::env::args_os().skip(1), directory.root());
+    // Measured again, the failed run would stop the sweep again.
+    let is_kept = |arg: &OsString| ending != Ending::StoppedOnFailure || arg != "--retry-failed";
+    let again = again(std::env::args_os().skip(1).filter(is_kept), directory.root());
     let again = format!("vsweep {}", shell_line(again));
     let retry = match (state.failures(), state.searches_given_up() as u64) {
         (0, 0) => String::new(),

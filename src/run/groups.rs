@@ -110,6 +110,8 @@ impl Sweep<'_> {
                 return Ok(Ending::Finished);
             };
             let before = retired();
+            // Each agenda gets every signal so far.
+            let mut signals = signals.clone();
             let hints = group.searches.iter();
             let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
             let mut stage = Live::new(self.plan, group.server.clone(), allocation, scheduler, writer);
@@ -140,6 +142,7 @@ impl Sweep<'_> {
 }
 
 /// Signals for one group: those of the user, the end of the sweep because of another group, and the loss of the group to another worker.
+#[derive(Clone)]
 struct GroupSignals {
     /// Signals of the user.
     interrupt: Interrupt,

@@ -33,7 +33,7 @@ const KV_CACHE_LIMIT: Duration = Duration::from_secs(10);
 const IDLE_LIMIT: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
-    /// Starts the server and waits until it is ready.
+    /// Starts the server, once earlier servers have released their port and GPU memory, and waits until it is ready.
     pub(super) async fn start(&mut self, launch: LaunchId) -> Result<ActionOutcome> {
         self.require_free_port()?;
         self.require_nodes()?;
@@ -50,6 +50,11 @@ impl Live<'_, '_> {
             }
             Target::Attach(_) => None,
         };
+        if log.is_some()
+            && let Err(failure) = self.release_wait.wait(&self.config.argv, &self.env()).await
+        {
+            return Ok(ActionOutcome::Started(Err(failure)));
+        }
         let launched = Instant::now();
         let identity = match self.bring_up(log).await {
             Ok(identity) => identity,
@@ -132,7 +137,7 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Launches the server, once earlier servers have released their port and GPU memory, or attaches to it. Waits until it is ready.
+    /// Launches the server or attaches to it, and waits until it is ready.
     async fn bring_up(&mut self, log: Option<(PathBuf, File)>) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let mut before = BTreeSet::new();
@@ -150,7 +155,6 @@ impl Live<'_, '_> {
                     hang_timeout: serve.hang_timeout,
                     protocol: serve.protocol.clone(),
                 };
-                self.release_wait.wait(&launch.argv, &launch.env).await?;
                 before = self.visible_gpus().processes();
                 Server::spawn(&launch, file).await?
             }

@@ -317,7 +317,7 @@ impl Sweep<'_> {
         iter::from_fn(move || {
             loop {
                 let starts: Vec<Start> = match slots.next()?? {
-                    slot if slot == finals => self.finals(writer),
+                    slot if slot == finals => self.finals(writer, &[]),
                     slot => schedule.starts_at(slot).collect(),
                 };
                 let open: Vec<Start> = starts.into_iter().filter(is_open).collect();

@@ -306,7 +306,7 @@ impl Sweep<'_> {
             let mut starts = writer.look(|state| schedule.wanted_starts(state, &tried));
             if starts.is_empty() && self.plan.optimize.is_some() {
                 // The points to measure without neighbours are known only at the end.
-                starts = self.finals(writer);
+                starts = self.finals(writer, &tried);
             }
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
             (!starts.is_empty()).then_some(starts)
@@ -317,17 +317,22 @@ impl Sweep<'_> {
             _ if schedule.chooses_starts() => Box::new(chosen),
             Some(share) => Box::new(self.offers(share, writer)),
             // The points to measure without neighbours are known only after the finals.
-            None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),
+            None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer, &[])).take(2))),
         };
         let scheduler = Scheduler::now(self, self.node, self.share, rounds).await;
         self.run_groups(&scheduler, writer, interrupt).await
     }
 
-    /// Returns the open starts of the finals, and notes them for the user.
-    fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
+    /// Returns the open starts of the finals, without those in `tried`, and notes them for the user.
+    fn finals(&self, writer: &SessionWriter<'_>, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let schedule = self.schedule();
+        let is_tried = |start: &Start| {
+            tried
+                .iter()
+                .any(|(server, slot)| (server, *slot) == (&start.server.id, start.slot))
+        };
         let starts: Vec<Start> = writer.look(|state| {
-            let finals = schedule.finals(state);
+            let finals = schedule.finals(state).filter(|start| !is_tried(start));
             finals.filter(|start| schedule.has_group(start, state)).collect()
         });
         let (alone, fresh): (Vec<&Start>, Vec<&Start>) = starts.iter().partition(|start| start.is_alone());

@@ -6,6 +6,7 @@ use crate::deadline::ended;
 use crate::harness::{Harness, journal_files, journal_lines, rows, said};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use vsweep::evidence::OptimizationProgress;
 use vsweep::journal::{Entry, Event, LineId, Rank, State};
@@ -348,6 +349,31 @@ fn several_servers_run_at_once() {
     assert_eq!(before.count(), 3, "three begin before one ends");
     let found = &answer(&harness, "out")["optimization"];
     assert_eq!(found["starts"], 6, "{found}");
+}
+
+#[test]
+fn a_winner_that_does_not_start_alone_is_retried_once() {
+    let harness = harness("");
+    let folder = harness.folder.path().display();
+    // The first two benchmarks run at the same time, and no third server starts.
+    let meet = format!("echo >> {folder}/runs; until [ $(wc -l < {folder}/runs) -gt 1 ]; do sleep 0.05; done");
+    harness.write("bench.sh", &(meet + SCRIPT));
+    let vsweep = env!("CARGO_BIN_EXE_vsweep");
+    let serve = format!(
+        "#!/bin/sh\necho >> {folder}/starts\n[ $(wc -l < {folder}/starts) -gt 2 ] && exit 1\nexec {vsweep} \"$@\"\n"
+    );
+    let serve = harness.write("serve.sh", &serve);
+    std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let text = plan("starts = 2")
+        .replace("command = \"vsweep", &format!("command = \"{}", serve.display()))
+        .replace("[4, 8, 16, 32, 64, 128]", "[4]")
+        .replace("[512, 1024, 2048, 4096]", "[512]");
+    harness.write("plan.toml", &(text + "[exec]\nparallel = 2\n"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("measured once without"), "{}", said(&output));
+    let retried = harness.run(&["run", "plan.toml", "-o", "out", "--retry-failed"]);
+    assert_eq!(retried.status.code(), Some(3), "{}", said(&retried));
 }
 
 #[test]

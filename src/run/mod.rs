@@ -164,7 +164,11 @@ impl Sweep<'_> {
             return Ok(Ending::NothingLeft);
         }
         let most = self.plan.max_time.filter(|_| has_work);
-        let left = most.map(|most| most.saturating_sub(writer.look(State::time_of_work)));
+        let spent = writer.look(|state| match self.begins_anew(state) {
+            true => Duration::ZERO,
+            false => state.time_of_work(),
+        });
+        let left = most.map(|most| most.saturating_sub(spent));
         let is_spent = left == Some(Duration::ZERO);
         if is_spent && !changes.is_any() {
             return Ok(Ending::OutOfTime);

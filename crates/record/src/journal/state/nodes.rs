@@ -33,13 +33,21 @@ impl State {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
     }
 
-    /// Returns the time in which at least one session was at work, each from its beginning to its last line.
+    /// Returns the time in which at least one session was at work, each from its beginning to its last line. Once a session has retired all
+    /// earlier results, the sessions before it do not count.
     pub fn time_of_work(&self) -> Duration {
+        let first = self.runs().map(|run| run.rank).min();
+        let begins_anew = |session: &Session| {
+            let mut retirements = self.retirements.iter();
+            retirements.any(|retired| retired.rank.line.journal == session.nonce())
+                && first.is_none_or(|first| session.rank < first)
+        };
+        let since = self.sessions.iter().rposition(begins_anew).unwrap_or(0);
         let span = |session: &Session| -> Option<(Timestamp, Timestamp)> {
             let last = self.last_moment(session.nonce())?;
             Some((session.started_at.parse().ok()?, last.parse().ok()?))
         };
-        duration_of(covered_s(self.sessions.iter().filter_map(span)))
+        duration_of(covered_s(self.sessions[since..].iter().filter_map(span)))
     }
 
     /// Returns the node on which a run was measured.
@@ -61,39 +69,63 @@ impl State {
 mod tests {
     use super::*;
     use crate::journal::rank::LineId;
-    use crate::journal::{Entry, Event, Rank};
+    use crate::journal::{Entry, Event, PlanContent, Rank, RecordedPlan, RunStarted, SessionStarted};
+    use vsweep_base::ids::ServerId;
+
+    /// Applies a session at these times of a day, which may retire earlier results.
+    fn work(state: &mut State, from: &str, to: &str, retires: bool) {
+        let journal = Nonce::random();
+        let begun = SessionStarted {
+            // Of an unknown plan, every point counts.
+            plan: RecordedPlan {
+                content: PlanContent::In(journal),
+                ..RecordedPlan::default()
+            },
+            ..SessionStarted::default()
+        };
+        let retired = Event::ResultsRetired {
+            server: ServerId("s".into()),
+            reason: String::new(),
+        };
+        let ended = Event::SessionEnded {
+            reason: "finished".into(),
+        };
+        let begun = [(from, Event::SessionStarted(Box::new(begun)))].into_iter();
+        let lines = begun.chain(retires.then_some((from, retired))).chain([(to, ended)]);
+        for (seq, (at, event)) in (0..).zip(lines) {
+            let rank = Rank {
+                lamport: state.lamport() + 1,
+                line: LineId { journal, seq },
+            };
+            state.apply(Entry {
+                rank,
+                at: format!("2026-11-20T{at}Z"),
+                event,
+                prev: journal,
+            });
+        }
+    }
 
     #[test]
     fn time_of_work_counts_sessions_at_the_same_time_once() {
         let mut state = State::default();
-        let mut lamport = 0;
-        let mut session = |at: &str| {
-            lamport += 1;
-            let journal = Nonce::random();
-            let ended = Event::SessionEnded {
-                reason: "finished".into(),
-            };
-            for (seq, (at, event)) in at
-                .split(' ')
-                .zip([Event::SessionStarted(Box::default()), ended])
-                .enumerate()
-            {
-                let line = LineId {
-                    journal,
-                    seq: seq as u64,
-                };
-                state.apply(Entry {
-                    rank: Rank { lamport, line },
-                    at: format!("2026-11-20T{at}Z"),
-                    event,
-                    prev: journal,
-                });
-            }
-        };
-        session("10:00:00 10:10:00");
-        session("10:05:00 10:15:00");
+        work(&mut state, "10:00:00", "10:10:00", false);
+        work(&mut state, "10:05:00", "10:15:00", false);
         // The clock was set back meanwhile.
-        session("11:00:00 10:59:00");
+        work(&mut state, "11:00:00", "10:59:00", false);
         assert_eq!(state.time_of_work(), Duration::from_secs(15 * 60));
+    }
+
+    #[test]
+    fn time_of_work_begins_anew_once_nothing_earlier_counts() {
+        let mut state = State::default();
+        work(&mut state, "10:00:00", "10:10:00", false);
+        work(&mut state, "10:20:00", "10:25:00", true);
+        state.imagine_run(RunStarted::default(), None);
+        work(&mut state, "10:30:00", "10:40:00", false);
+        assert_eq!(state.time_of_work(), Duration::from_secs(15 * 60));
+        // The run on another server still counts.
+        work(&mut state, "10:50:00", "10:55:00", true);
+        assert_eq!(state.time_of_work(), Duration::from_secs(20 * 60));
     }
 }

@@ -379,6 +379,11 @@ impl View<'_> {
         // A run with fewer requests than its concurrency would never reach it.
         let is_concurrency = settings.vary == Vary::MaxConcurrency;
         let reaching = if is_concurrency { value as u64 } else { 1 };
+        let drawn = self
+            .search
+            .probes
+            .iter()
+            .map(|probe| probe.question.draw.saturating_add(1));
         // A pass at the highest load is the answer, and an answer's figures come from a whole run.
         let confirm = confirm || (value == settings.upper && settings.confirmations > 0);
         Question {
@@ -386,7 +391,8 @@ impl View<'_> {
             value,
             requests: settings.requests.at(value).max(reaching),
             confirm,
-            draw: self.search.probes.len() as u32,
+            // Earlier probes may have been left out.
+            draw: drawn.fold(self.search.probes.len() as u32, u32::max),
         }
     }
 }

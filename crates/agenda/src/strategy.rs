@@ -11,7 +11,7 @@ use vsweep_base::ids::{PointId, SearchId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
-use vsweep_record::journal::{MOST_LISTED, RunRecord, SearchEnd, SearchStarted, State, Untried};
+use vsweep_record::journal::{MOST_LISTED, RunRecord, SearchEnd, SearchRecord, SearchStarted, State, Untried};
 use vsweep_strategy::search::{Exploration, Search};
 
 /// Measurements of one kind on a server.
@@ -119,14 +119,12 @@ pub(super) fn untried(plan: &Plan, point: Point, runs: Vec<u32>, search: Option<
 }
 
 fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+    let begin = || {
+        let forecast = hint.forecast.as_ref();
+        Next::Begin(Box::new(search_started(planned, slot, schedule.plan, state, forecast)))
+    };
     let Some(record) = state.search(&planned.id, slot) else {
-        return Next::Begin(Box::new(search_started(
-            planned,
-            slot,
-            schedule.plan,
-            state,
-            hint.forecast.as_ref(),
-        )));
+        return begin();
     };
     let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
     state.probes(&planned.id, slot).for_each(|probe| search.add(probe));
@@ -136,6 +134,9 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
             run(point, slot, RunReader::of_search(planned, &search, question), state)
         }
         Ok(_) if has_measured_nothing(&planned.id, slot, state) => {
+            if begins_anew(record, schedule) {
+                return begin();
+            }
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
             Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
         }
@@ -144,15 +145,19 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
 }
 
 fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
-    if state.search(&planned.id, slot).is_none() {
-        let vary = planned.settings.vary;
-        return Next::Begin(Box::new(definition(planned, vary, slot, schedule.plan)));
-    }
+    let vary = planned.settings.vary;
+    let begin = || Next::Begin(Box::new(definition(planned, vary, slot, schedule.plan)));
+    let Some(record) = state.search(&planned.id, slot) else {
+        return begin();
+    };
     let mut exploration = Exploration::new(planned.settings.clone());
     state.levels(&planned.id, slot).for_each(|level| exploration.add(level));
     let Some(load) = exploration.ask() else {
         if exploration.has_anchors() {
             return Next::Ended(SearchEnd::Answered(Vec::new()));
+        }
+        if begins_anew(record, schedule) {
+            return begin();
         }
         let detail = "an exploration needs one request at a time and one higher load, and one of the two was never \
                       measured; see the causes of its runs";
@@ -161,6 +166,11 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
     let point = schedule.matrix.point_at(planned, &load);
     let id = planned.id.clone();
     run(point, slot, RunReader::Exploration { id, load }, state)
+}
+
+/// Returns true if a search or exploration was given up after runs that teach nothing, and this session retries what failed.
+fn begins_anew(record: &SearchRecord, schedule: Schedule<'_>) -> bool {
+    schedule.retry_failed && matches!(record.ended, Some(SearchEnd::GivenUp(..)))
 }
 
 /// Asks for the next repetition of a point. Its result is read by `reader`.
@@ -216,4 +226,85 @@ fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure>
         let detail = format!("two runs in a row did not measure what they should: {doubt}");
         Failure::new(Cause::BenchFailed, detail)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{perform_next, plan, succeed};
+    use crate::{Action, ActionOutcome, Agenda, MeasuredRun, MeasuredView, Run};
+    use vsweep_base::cause::Failure;
+    use vsweep_base::request_error::RequestError;
+    use vsweep_metrics::RunResult;
+    use vsweep_plan::Params;
+    use vsweep_record::journal::{SearchRecord, State};
+    use vsweep_strategy::search::Found;
+
+    const TOP: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nnum_prompts = 64\n";
+    const EXPLORE: &str = "[explore]\nvary = \"max_concurrency\"\nlevels = 3\n";
+    const SEARCH: &str =
+        "[sla]\nvary = \"max_concurrency\"\nmax = 64\n[[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
+
+    /// A run of which every request is refused.
+    fn refused() -> ActionOutcome {
+        let error = RequestError::read("HTTP 500: broken");
+        ActionOutcome::Ran {
+            result: Err(Failure::of_requests("all requests failed", Some(error))),
+            seconds: 1.0,
+        }
+    }
+
+    /// A run that meets the target.
+    fn measured(run: &Run) -> ActionOutcome {
+        let result: RunResult = Params::from_iter([("p99_ttft_ms".to_owned(), 1.0_f64.into())]).into();
+        let seen = MeasuredView {
+            result: &result,
+            requests: &[],
+            cut: None,
+            is_failed: false,
+            doubts: &[],
+        };
+        let ran = MeasuredRun {
+            learned: run.task.learn(seen),
+            ..MeasuredRun::default()
+        };
+        ActionOutcome::Ran {
+            result: Ok(Box::new(ran)),
+            seconds: 1.0,
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_is_searched_again_if_failed_runs_are_retried() {
+        for table in [EXPLORE, SEARCH] {
+            let (plan, matrix) = plan(&format!("{TOP}{table}"));
+            let mut state = State::default();
+            let mut refuse = |_: &mut Agenda<'_>, action: &Action| match action {
+                Action::Run(_) => refused(),
+                _ => succeed(action),
+            };
+            let (steps, _) = perform_next(&plan, &matrix, &mut state, false, &mut refuse);
+            assert!(steps.starts_with("start run"), "{steps}");
+            assert_eq!((state.searches_given_up(), state.failures()), (1, 0));
+            let (again, _) = perform_next(&plan, &matrix, &mut state, true, &mut refuse);
+            assert_eq!(again, steps);
+            assert_eq!(state.searches_given_up(), 1);
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_refused_before_any_run_had_figures_is_measured_again() {
+        let (plan, matrix) = plan(&format!("{TOP}{SEARCH}"));
+        let mut state = State::default();
+        let mut runs = 0;
+        let (steps, _) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
+            Action::Run(run) => {
+                runs += 1;
+                if runs < 3 { refused() } else { measured(run) }
+            }
+            _ => succeed(action),
+        });
+        let answers = state.searches().flat_map(SearchRecord::answers);
+        let found: Vec<Found> = answers.map(|answer| answer.found).collect();
+        assert_eq!(found, [Found::Beyond(64.0)], "{steps}");
+    }
 }

@@ -13,7 +13,7 @@ const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n
                     num_prompts = 9\n";
 
 /// Performs the next action on a scripted server.
-type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> ActionOutcome;
+pub(super) type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> ActionOutcome;
 
 pub(super) fn plan(text: &str) -> (Plan, Matrix) {
     let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
@@ -28,7 +28,7 @@ fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
 }
 
 /// Like `perform`, on the first server with remaining work.
-fn perform_next(
+pub(super) fn perform_next(
     plan: &Plan,
     matrix: &Matrix,
     state: &mut State,

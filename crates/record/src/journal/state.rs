@@ -154,9 +154,10 @@ impl State {
         self.searches().filter(is_given_up).count()
     }
 
-    /// Returns the number of failed runs. A probe that failed under its load is an answer, and does not count.
+    /// Returns the number of failed runs. A probe or a level that failed under its load is an answer, and does not count.
     pub fn failures(&self) -> u64 {
-        let is_failure = |run: &&RunRecord| run.outcome == Outcome::Failed && run.probe().is_none();
+        let is_answer = |run: &RunRecord| run.probe().is_some() || run.level().is_some();
+        let is_failure = |run: &&RunRecord| run.outcome == Outcome::Failed && !is_answer(run);
         self.runs().filter(is_failure).count() as u64 + self.unlisted_runs()
     }
 
@@ -228,9 +229,18 @@ impl State {
         begun.into_iter().map(|(_, record)| record)
     }
 
-    /// Returns the probes of a search on a planned start, in order.
+    /// Returns the probes of a search on a planned start, in order. Once one has figures, those before it whose requests the server refused
+    /// are left out, because their loads may not be the reason.
     pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
-        self.chained(search, slot).filter_map(RunRecord::probe)
+        let mut runs = self.chained(search, slot);
+        let first = runs.position(|run| run.probe().is_some_and(|probe| !probe.readings.is_empty()));
+        let first = first.unwrap_or(0);
+        let runs = self.chained(search, slot).enumerate();
+        let runs = runs.filter(move |(at, run)| {
+            let refused = run.request_error.as_ref().and_then(|error| error.status);
+            *at >= first || refused.is_none()
+        });
+        runs.filter_map(|(_, run)| run.probe())
     }
 
     /// Returns the levels of an exploration on a planned start, in order.

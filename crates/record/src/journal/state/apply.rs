@@ -177,8 +177,8 @@ impl State {
                 .entry(rank.line.journal)
                 .or_default()
                 .push((rank.line.seq, seen));
-            if !self.retirements.is_empty() {
-                // A retirement covers the lines that its session had seen.
+            if !self.retirements.is_empty() || self.searches.values().any(|facts| facts.roots.len() > 1) {
+                // A retirement and a search that begins anew cover the lines that their session had seen.
                 self.forget_chains();
             }
         }

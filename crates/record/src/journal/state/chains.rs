@@ -1,5 +1,6 @@
 //! The chains of a search. Each probe refers to the previous one, so that probes of two sessions that did not know of each other never form
-//! one chain. One chain counts: one whose search has all its answers, else the longest, else the first.
+//! one chain. One chain counts: one whose search has all its answers, else the longest, else the first. A search that was given up may begin
+//! anew; its earlier chains then no longer count.
 
 use super::records::RunStatus;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
@@ -13,7 +14,7 @@ use vsweep_base::ids::SearchId;
 /// All lines of one search on one start slot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchLines {
-    /// Beginnings: one for each session that did not know of an earlier one.
+    /// Beginnings: one for each session that did not know of an earlier one, or began anew.
     pub roots: Vec<(Rank, SearchStarted)>,
     /// Indices of the attempts that the search asked for.
     pub asked: Vec<usize>,
@@ -65,14 +66,17 @@ impl State {
                 next.entry(after).or_default().push(*at);
             }
         }
-        // Beginnings and ends on a server that was replaced since do not count.
+        // Beginnings and ends on a server that was replaced since do not count. Neither does a beginning that a later one had seen: the
+        // search was given up, and begun anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
         let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();
-        let roots = facts.roots.iter().filter(|(rank, _)| !is_retired(rank.line));
+        let is_anew = |line: LineId| facts.roots.iter().any(|(later, _)| self.had_seen(later.line, line));
+        let roots = facts.roots.iter().map(|(rank, _)| rank);
+        let roots = roots.filter(|rank| !is_retired(rank.line) && !is_anew(rank.line));
         // An answered chain, else the longest, else the one whose lines come first.
         let mut best: Option<(bool, usize, Reverse<Vec<Rank>>)> = None;
-        let mut open: Vec<Vec<Rank>> = roots.map(|(rank, _)| vec![*rank]).collect();
+        let mut open: Vec<Vec<Rank>> = roots.map(|rank| vec![*rank]).collect();
         while let Some(chain) = open.pop() {
             let line = chain[chain.len() - 1].line;
             let further = next.get(&line).into_iter().flatten().map(|at| self.attempts[*at].rank);

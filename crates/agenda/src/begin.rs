@@ -141,6 +141,14 @@ fn rival(
     })
 }
 
+/// Returns true if a rival of a search that has begun now holds less than it did then, for example because the user has other GPUs.
+pub(super) fn has_lost_rival(planned: &LoadSearch, record: &SearchRecord, plan: &Plan, state: &State) -> bool {
+    let now = search_started(planned, record.started.slot, plan, state, None).rivals;
+    let holds = |rival: &Rival| now.iter().find(|other| other.target == rival.target);
+    let has_lost = |rival: &Rival| holds(rival).is_none_or(|now| now.load < rival.load * (1.0 - 1e-9));
+    record.started.rivals.iter().any(has_lost)
+}
+
 /// Returns the number of servers like this one that fit on the user's GPUs; `None` if it needs more.
 fn replicas(server: &ServerId, plan: &Plan, state: &State) -> Option<u32> {
     let known = state.servers.get(server);
@@ -162,7 +170,9 @@ mod tests {
     use super::*;
     use crate::tests::{plan, succeed};
     use crate::{Agenda, Schedule, Step};
-    use vsweep_record::journal::{Event, Shard};
+    use std::collections::BTreeSet;
+    use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, Shard};
+    use vsweep_strategy::search::{Answer, Found};
 
     #[test]
     fn the_part_of_a_rival_is_named() {
@@ -201,5 +211,61 @@ mod tests {
             }
         };
         assert_eq!(seed, 64.0);
+    }
+
+    #[test]
+    fn a_skipped_search_goes_on_once_its_rival_holds_less() {
+        let text = |gpus: u32| {
+            format!(
+                "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [2, 1]\n[bench.params]\n\
+                 num_prompts = 64\n[sla]\nvary = \"max_concurrency\"\nmax = 64\nskip_beaten = true\n[[sla.target]]\nname = \"chat\"\n\
+                 p99_ttft_ms = \"<=500\"\n[report]\ngpus = {gpus}\n"
+            )
+        };
+        let (recorded, matrix) = plan(&text(4));
+        let mut state = State::default();
+        for (server, found) in matrix.servers().zip([Found::Beyond(64.0), Found::Skipped]) {
+            let planned = matrix.searches_of(&server).next().expect("a search");
+            let begun = GroupBegun {
+                proposed: None,
+                server: server.id.clone(),
+                slot: FIRST_SLOT,
+                config: ServerDescription::of(&server, &recorded.secrets),
+                seen: ReadPositions::new(),
+            };
+            state.apply_hypothetical(Event::GroupBegun(Box::new(begun)));
+            let started = search_started(&planned, FIRST_SLOT, &recorded, &state, None);
+            let started = state.apply_hypothetical(Event::SearchStarted(Box::new(started)));
+            let answer = Answer {
+                target: "chat".to_owned(),
+                found,
+                low: 1.0,
+                high: 32.0,
+                within: None,
+                is_coarse: false,
+                binding: None,
+                probes: 2,
+                disturbed: 0,
+                disturbances: BTreeSet::new(),
+                notes: Vec::new(),
+                posterior: None,
+            };
+            state.apply_hypothetical(Event::SearchFinished {
+                search: planned.id,
+                after: started.rank.line,
+                answers: vec![answer],
+                cause: None,
+                detail: String::new(),
+            });
+        }
+        let open = |gpus: u32| {
+            let (plan, matrix) = plan(&text(gpus));
+            let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+            schedule
+                .starts()
+                .filter(|start| schedule.has_group(start, &state))
+                .count()
+        };
+        assert_eq!([4, 2, 1].map(open), [0, 0, 1]);
     }
 }

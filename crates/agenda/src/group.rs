@@ -1,5 +1,6 @@
 //! The remaining work on one start of a server: runs of the plan's points, searches and explorations.
 
+use super::begin::has_lost_rival;
 use super::grid::Grid;
 use super::schedule::{Schedule, Start};
 use vsweep_base::ids::SearchId;
@@ -92,8 +93,17 @@ impl Schedule<'_> {
                 search.settings.skip_beaten = false;
                 only.searches.contains(&search.id).then_some(())?;
             }
-            let is_open = self.is_left(&search.id, start.slot, state) || was_skipped_before(&search, start.slot, state);
-            is_open.then_some(search)
+            let record = state.search(&search.id, start.slot);
+            let answers = record.map_or(&[][..], SearchRecord::answers);
+            let is_skipped = answers.iter().any(|answer| answer.found == Found::Skipped);
+            let is_left = self.is_left(&search.id, start.slot, state);
+            if !is_left && !is_skipped {
+                return None;
+            }
+            // Once a rival holds less than it did, nothing shows that this server is beaten.
+            search.settings.skip_beaten = search.settings.skip_beaten
+                && !record.is_some_and(|record| has_lost_rival(&search, record, self.plan, state));
+            (is_left || !search.settings.skip_beaten).then_some(search)
         })
     }
 
@@ -109,10 +119,4 @@ impl Schedule<'_> {
             Some(SearchEnd::GivenUp(..)) => self.retry_failed,
         }
     }
-}
-
-/// Returns true if a search was skipped under a plan that allowed that, and this plan does not.
-fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
-    let answers = state.search(&search.id, slot).map_or(&[][..], SearchRecord::answers);
-    !search.settings.skip_beaten && answers.iter().any(|answer| answer.found == Found::Skipped)
 }

@@ -241,7 +241,7 @@ mod generator_tests {
             "median_ttft_ms": 30.0,
         }));
         assert!(
-            doubts[0].starts_with("generator_stalled: the generator did not look"),
+            doubts[0].starts_with("generator_stalled: the generator stalled for 80 ms"),
             "{doubts:?}"
         );
     }

@@ -143,9 +143,12 @@ impl State {
 
     /// Returns the number of searches of the plan that have not ended.
     pub fn searches_left(&self) -> u64 {
-        let ended = self.searches().filter(|record| record.ended.is_some()).count() as u64;
-        self.planning_session()
-            .map_or(0, |planned| planned.searches.saturating_sub(ended))
+        let Some(planned) = self.planning_session() else {
+            return 0;
+        };
+        let of_plan = self.searches().filter(|own| own.started.slot < planned.starts.max(1));
+        let ended = of_plan.filter(|own| own.ended.is_some()).count() as u64;
+        planned.searches.saturating_sub(ended)
     }
 
     /// Returns the number of searches of the plan that were given up.

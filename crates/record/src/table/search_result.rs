@@ -13,7 +13,7 @@ pub struct SearchResult<'a> {
     pub starts: Vec<&'a SearchRecord>,
     /// The target.
     pub target: &'a Target,
-    /// The answer over all starts, once the search has ended on every planned start.
+    /// The answer over the starts on which the search has ended.
     answer: Option<Answer>,
     /// The state of the journals.
     pub state: &'a State,
@@ -52,12 +52,10 @@ impl<'a> SearchResult<'a> {
             answer: None,
             state,
         };
-        if !own.is_open() {
-            own.answer = own.answer_over(FIRST_SLOT..u32::MAX);
-            if let (Some(failure), Some(answer)) = (own.given_up(), &mut own.answer) {
-                let cause = failure.cause.in_words();
-                answer.notes.push(format!("given up on a start: {cause}"));
-            }
+        own.answer = own.answer_over(FIRST_SLOT..u32::MAX);
+        if let (Some(failure), Some(answer)) = (own.given_up(), &mut own.answer) {
+            let cause = failure.cause.in_words();
+            answer.notes.push(format!("given up on a start: {cause}"));
         }
         own
     }
@@ -81,8 +79,8 @@ impl<'a> SearchResult<'a> {
         over_starts(self.record().started.vary, &answers.collect::<Vec<&Answer>>())
     }
 
-    /// Returns the answer over all starts; `None` while the search is open, if no start has an answer, or if the server's answers to the
-    /// fixed questions are in doubt.
+    /// Returns the answer over the starts that have ended; `None` if none of them has an answer, or if the server's answers to the fixed
+    /// questions are in doubt.
     pub fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref().filter(|_| self.doubt().is_none())
     }
@@ -111,8 +109,91 @@ impl<'a> SearchResult<'a> {
         self.state.doubted_server(&self.record().started.server)
     }
 
-    /// Returns true if the search has not ended on every planned start, so that its answer is not known yet.
+    /// Returns true if the search has not ended on every planned start, so that its answer may still change.
     pub fn is_open(&self) -> bool {
         self.ended(FIRST_SLOT..self.planned_starts()).count() < self.planned_starts() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Event, RecordedPlan, SearchStarted, SessionStarted};
+    use std::collections::BTreeSet;
+    use vsweep_base::ids::{SearchId, ServerId};
+    use vsweep_strategy::search::{Found, Seed, Vary};
+
+    /// Begins a session whose plan has one search, on so many starts.
+    fn plan(state: &mut State, starts: u32) {
+        state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
+            plan: RecordedPlan::new("plan", String::new(), &[], &[SearchId("q".into())]),
+            searches: u64::from(starts),
+            starts,
+            ..SessionStarted::default()
+        })));
+    }
+
+    /// Begins the search on a start, and ends it with a load, if there is one.
+    fn search(state: &mut State, slot: u32, load: Option<f64>) {
+        let search = SearchId("q".into());
+        let target = Target {
+            name: "chat".into(),
+            criteria: Vec::new(),
+        };
+        let begun = state.apply_hypothetical(Event::SearchStarted(Box::new(SearchStarted {
+            search: search.clone(),
+            server: ServerId("s".into()),
+            slot,
+            name: "default".into(),
+            params: serde_json::Map::new(),
+            vary: Vary::MaxConcurrency,
+            targets: vec![target],
+            seed: Seed::UNKNOWN,
+            rivals: Vec::new(),
+        })));
+        if let Some(load) = load {
+            let answer = Answer {
+                target: "chat".into(),
+                found: Found::Met(load),
+                low: load,
+                high: load + 1.0,
+                within: None,
+                is_coarse: false,
+                binding: None,
+                probes: 2,
+                disturbed: 0,
+                disturbances: BTreeSet::new(),
+                notes: Vec::new(),
+                posterior: None,
+            };
+            state.apply_hypothetical(Event::SearchFinished {
+                search,
+                after: begun.rank.line,
+                answers: vec![answer],
+                cause: None,
+                detail: String::new(),
+            });
+        }
+    }
+
+    #[test]
+    fn the_starts_that_ended_give_the_answer_of_an_open_search() {
+        let mut state = State::default();
+        plan(&mut state, 2);
+        search(&mut state, 0, Some(9.0));
+        search(&mut state, 1, None);
+        let results = search_results(&state);
+        assert_eq!((results[0].load(), results[0].is_open()), (Some(9.0), true));
+    }
+
+    #[test]
+    fn searches_on_starts_that_the_plan_no_longer_has_are_not_of_it() {
+        let mut state = State::default();
+        plan(&mut state, 2);
+        search(&mut state, 0, None);
+        search(&mut state, 1, Some(9.0));
+        assert_eq!(state.searches_left(), 1);
+        plan(&mut state, 1);
+        assert_eq!(state.searches_left(), 1);
     }
 }

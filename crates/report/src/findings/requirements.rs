@@ -153,7 +153,8 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
 }
 
 fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
-    match search.answer().map(|answer| answer.found) {
+    let answer = search.answer().filter(|_| !search.is_open());
+    match answer.map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
         Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),

@@ -74,7 +74,7 @@ fn word(result: &SearchResult<'_>) -> &'static str {
 
 /// The answer in words: `met, within 14 %` if it is less precise than requested.
 pub(crate) fn words(result: &SearchResult<'_>) -> String {
-    let answer = result.answer();
+    let answer = result.answer().filter(|_| !result.is_open());
     answer.map_or_else(|| word(result).to_owned(), Answer::words)
 }
 

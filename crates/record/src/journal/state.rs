@@ -164,8 +164,14 @@ impl State {
         self.runs().filter(is_failure).count() as u64 + self.unlisted_runs()
     }
 
-    /// Returns the outcome that counts for a run, whether or not its point is still in the plan; `None` if it is still to be measured.
+    /// Returns the outcome that counts for a run, whether or not its point is still in the plan; `None` if it is still to be measured. A run
+    /// that a search cut is still to be measured to its end.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
+        self.recorded_outcome(point, slot, run)
+            .filter(|outcome| *outcome != Outcome::Cut)
+    }
+
+    fn recorded_outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
         match self.run(point, slot, run) {
             Some(counts) => (counts.status == RunStatus::Done).then_some(counts.outcome),
             None => self.unlisted_at(point, slot, run).map(|_| Outcome::Failed),
@@ -185,7 +191,7 @@ impl State {
 
     /// Returns the first repetition of a point on a start that has no result.
     pub fn free_run(&self, point: &PointId, slot: u32) -> u32 {
-        let run = (0..).find(|run| self.outcome(point, slot, *run).is_none());
+        let run = (0..).find(|run| self.recorded_outcome(point, slot, *run).is_none());
         run.expect("a journal does not hold four billion runs")
     }
 

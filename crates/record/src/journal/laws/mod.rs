@@ -161,8 +161,10 @@ proptest! {
                 return Ok(());
             }
         };
+        // A run that was cut gives way to a failed try of it, whose line may be lost.
+        let is_measured = |row: &&Row| row.6.is_some() && !row.4 && row.2 != Outcome::Cut;
         let measured = |rows: &[Row]| -> BTreeSet<_> {
-            rows.iter().filter(|row| row.6.is_some() && !row.4).map(|row| (row.0.clone(), row.1, row.5)).collect()
+            rows.iter().filter(is_measured).map(|row| (row.0.clone(), row.1, row.5)).collect()
         };
         let rows_after = rows(&directory, &after);
         if after.damage.is_empty() {

@@ -55,8 +55,8 @@ pub(super) enum Result {
     Ok,
     Suspect,
     Invalid,
-    Cut,
     Failed,
+    Cut,
 }
 
 pub(super) fn moves() -> impl Strategy<Value = Move> {

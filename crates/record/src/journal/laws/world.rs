@@ -3,7 +3,7 @@
 use crate::journal::Directory;
 use crate::journal::event::RunStarted;
 use crate::journal::rank::{LineId, Nonce, Rank};
-use crate::journal::state::State;
+use crate::journal::state::{FIRST_SLOT, RunRecord, State};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,8 +81,8 @@ pub(super) fn script(length: usize) -> impl Strategy<Value = Vec<(usize, Move)>>
 }
 
 impl World {
-    /// Returns the result of each run that must be in the tables: the first of the best kind, or the last failure. Retired results and
-    /// those of searches are left to other laws.
+    /// Returns the result of each run that must be in the tables: the first of the best kind, or the last failure. A run that was given up
+    /// and otherwise only cut has none. Retired results and those of searches are left to other laws.
     pub(super) fn expected(&self, state: &State) -> BTreeMap<(PointId, u32), LineId> {
         let mut best: BTreeMap<(PointId, u32), (Result, Rank)> = BTreeMap::new();
         for (rank, started, result) in &self.results {
@@ -102,6 +102,11 @@ impl World {
                 *known = (*result, *rank);
             }
         }
+        let is_given_up = |(point, run): &(PointId, u32)| {
+            let counts = state.run(point, FIRST_SLOT, *run);
+            counts.is_some_and(RunRecord::is_given_up)
+        };
+        best.retain(|key, (result, _)| *result != Result::Cut || !is_given_up(key));
         best.into_iter().map(|(key, (_, rank))| (key, rank.line)).collect()
     }
 }

@@ -18,10 +18,10 @@ enum Class {
     Ok,
     Suspect,
     Invalid,
-    Cut,
     Lost,
     Failed,
     GivenUp,
+    Cut,
 }
 
 /// A result that does not count, of a point in the plan.
@@ -115,10 +115,9 @@ impl State {
             .filter(|(class, at)| *class != Class::Lost || !is_retried(*at));
         let best = ranked.min_by(|(class, one), (other_class, other)| {
             let order = self.attempts[*one].order().cmp(&self.attempts[*other].order());
-            let order = if *class >= Class::Failed {
-                order.reverse()
-            } else {
-                order
+            let order = match class {
+                Class::Failed | Class::GivenUp => order.reverse(),
+                _ => order,
             };
             class.cmp(other_class).then(order)
         });
@@ -210,14 +209,14 @@ impl State {
     }
 
     /// Returns the number of planned runs among those that have a result. Repetitions beyond the planned ones and additional starts are not
-    /// counted, so that many results of one point do not hide the lack of another's.
+    /// counted, so that many results of one point do not hide the lack of another's. Neither are runs that a search cut.
     fn planned_results<'s>(&'s self, planned: &Session, runs: impl Iterator<Item = &'s RunRecord>) -> u64 {
         let starts = u64::from(planned.starts.max(1));
         let of_each = planned.runs / (starts * planned.points).max(1);
         // The first points of servers may have one more run each.
         let repeated = planned.runs.saturating_sub(of_each * starts * planned.points);
         let on_planned_start = |slot: u32| slot < planned.starts.max(1);
-        let of_runs = runs.filter(|run| on_planned_start(run.slot));
+        let of_runs = runs.filter(|run| on_planned_start(run.slot) && run.outcome != Outcome::Cut);
         let counts = of_runs
             .map(|run| ((&run.point, run.slot), &run.server))
             .into_group_map();
@@ -347,22 +346,26 @@ mod tests {
         let ids: Vec<PointId> = runs.iter().map(|(_, point, ..)| PointId((*point).into())).collect();
         let plan = RecordedPlan::new("plan", String::new(), &ids, &[]);
         state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted { plan, ..planned })));
-        for (server, point, slot, run) in runs {
-            let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
-                server: ServerId((*server).into()),
-                point: PointId((*point).into()),
-                slot: *slot,
-                run: *run,
-                launch: 1,
-                ..RunStarted::default()
-            })));
-            state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
-                started: started.rank.line.seq,
-                outcome: Outcome::Ok,
-                ..RunFinished::default()
-            })));
+        for run in runs {
+            measure(&mut state, *run, Outcome::Ok);
         }
         state
+    }
+
+    fn measure(state: &mut State, (server, point, slot, run): (&str, &str, u32, u32), outcome: Outcome) {
+        let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+            server: ServerId(server.into()),
+            point: PointId(point.into()),
+            slot,
+            run,
+            launch: 1,
+            ..RunStarted::default()
+        })));
+        state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+            started: started.rank.line.seq,
+            outcome,
+            ..RunFinished::default()
+        })));
     }
 
     #[test]
@@ -396,6 +399,29 @@ mod tests {
             "one point more, and the repeated first"
         );
         assert_eq!(state(planned(3), &runs[..2]).open_work(), 2);
+    }
+
+    #[test]
+    fn a_run_that_a_search_cut_is_open_until_it_is_measured_or_fails() {
+        let planned = SessionStarted {
+            servers: 1,
+            points: 1,
+            runs: 1,
+            starts: 1,
+            ..SessionStarted::default()
+        };
+        let run = ("s", P, 0, 0);
+        // Of another start, so that the plan has the point.
+        let mut state = state(planned, &[("s", P, 1, 0)]);
+        let point = PointId(P.into());
+        measure(&mut state, run, Outcome::Cut);
+        assert_eq!((state.open_work(), state.outcome(&point, 0, 0)), (1, None));
+        assert_eq!(state.free_run(&point, 0), 1, "a search has measured it");
+        measure(&mut state, run, Outcome::Failed);
+        assert_eq!(
+            (state.open_work(), state.outcome(&point, 0, 0)),
+            (0, Some(Outcome::Failed))
+        );
     }
 
     #[test]

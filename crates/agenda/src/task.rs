@@ -10,7 +10,7 @@ use vsweep_plan::matrix::{LoadSearch, Point};
 use vsweep_plan::{Params, number_or_text};
 use vsweep_record::journal::RunEvidence;
 use vsweep_strategy::search::{
-    CurvePoint, Cut, ExplorationRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
+    CurvePoint, Cut, ExplorationRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch, share_of,
 };
 
 /// One run to measure.
@@ -107,6 +107,11 @@ impl MeasuredView<'_> {
     fn metric(&self, key: &str) -> Option<f64> {
         self.result.get(key).and_then(Value::as_f64)
     }
+
+    /// Returns a metric of the result, or a share of the requests.
+    fn figure(&self, name: &str) -> Option<f64> {
+        self.metric(name).or_else(|| share_of(name, self.requests))
+    }
 }
 
 /// Returns the seed in bench parameters, a number or its text; 0 if there is none.
@@ -179,7 +184,7 @@ impl Task {
             Some(RunReader::Exploration { load, .. }) => Some(level(load, curve_point(load, seen))),
             None if self.figures.is_empty() || seen.is_failed => None,
             None => {
-                let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
+                let figure = |name: &String| Some((name.clone(), seen.figure(name).filter(|value| value.is_finite())?));
                 Some(RunEvidence::Figures(self.figures.iter().filter_map(figure).collect()))
             }
         }
@@ -276,6 +281,34 @@ fn curve_point(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept_metrics;
+    use std::path::Path;
+    use vsweep_plan::matrix::Matrix;
+    use vsweep_plan::{Format, World, parse};
+
+    #[test]
+    fn the_share_that_an_assertion_bounds_is_kept() {
+        let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nnum_prompts = 2\nsave_detailed = true\n\
+                    [[assert]]\nattainment = \">=90%\"\nttft_ms = \"<500\"\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let point = matrix.points().next().expect("a point");
+        let requests = [100.0, 900.0].map(|ttft_ms| RequestLatencies {
+            ttft_ms,
+            ..RequestLatencies::default()
+        });
+        let learned = Task::of(point, 0, 0, kept_metrics(&plan)).learn(MeasuredView {
+            result: &RunResult::default(),
+            requests: &requests,
+            cut: None,
+            is_failed: false,
+            doubts: &[],
+        });
+        let Some(RunEvidence::Figures(figures)) = learned else {
+            panic!("{learned:?}")
+        };
+        assert_eq!(figures.get("share(ttft_ms<500)"), Some(0.5));
+    }
 
     #[test]
     fn a_seed_may_be_written_as_a_text() {

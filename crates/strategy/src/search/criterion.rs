@@ -324,6 +324,31 @@ pub fn attained(limits: &[RequestLimit], class: Option<&str>, requests: &[Reques
     (all > 0).then(|| met as f64 / all as f64)
 }
 
+/// Returns the share of requests with this name, as [`Criterion::figure`] writes it; `None` if it names a metric, or if there are no
+/// requests.
+pub fn share_of(name: &str, requests: &[RequestLatencies]) -> Option<f64> {
+    let (class, name) = split_class(name);
+    let (limits, _) = limits_of(name)?;
+    attained(&limits.ok()?, class, requests)
+}
+
+/// Splits a text that begins with the name of a share into the limits in that name and the rest.
+fn limits_of(text: &str) -> Option<(Result<Vec<RequestLimit>, String>, &str)> {
+    let (limits, rest) = text.strip_prefix("share(")?.split_once(')')?;
+    let limit = |limit: &str| {
+        let (name, condition) = split(limit)?;
+        RequestLimit::parse(name, condition)
+    };
+    Some((limits.split(" & ").map(limit).collect(), rest))
+}
+
+/// Splits a condition before its comparison.
+fn split(text: &str) -> Result<(&str, &str), String> {
+    let at = text.find(['<', '>']);
+    at.map(|at| text.split_at(at))
+        .ok_or_else(|| format!("`{text}` has no comparison"))
+}
+
 /// Returns the greatest ratio of a request's latencies to their limits. It is above 1 if the request breaks a limit.
 pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -> f64 {
     limits.iter().fold(0.0, |worst: f64, limit| {
@@ -346,19 +371,9 @@ impl TryFrom<String> for Criterion {
 
     /// Reads what [`fmt::Display`] writes.
     fn try_from(text: String) -> Result<Criterion, String> {
-        fn split(text: &str) -> Result<(&str, &str), String> {
-            let at = text.find(['<', '>']);
-            at.map(|at| text.split_at(at))
-                .ok_or_else(|| format!("`{text}` has no comparison"))
-        }
         let (class, text) = split_class(&text);
-        let share = text.strip_prefix("share(").and_then(|rest| rest.split_once(')'));
-        if let Some((limits, condition)) = share {
-            let limits = limits.split(" & ").map(|limit| {
-                let (name, condition) = split(limit)?;
-                RequestLimit::parse(name, condition)
-            });
-            let criterion = Criterion::attainment(limits.collect::<Result<_, _>>()?, condition)?;
+        if let Some((limits, condition)) = limits_of(text) {
+            let criterion = Criterion::attainment(limits?, condition)?;
             return Ok(criterion.of_class(class));
         }
         let (key, condition) = split(text)?;
@@ -410,6 +425,16 @@ mod tests {
         }
         assert!(RequestLimit::parse("itl_ms", "<5").is_err());
         assert!(Criterion::attainment(vec![], ">=99%").is_err());
+    }
+
+    #[test]
+    fn a_share_is_known_by_its_name() {
+        let requests = [request(100.0, 5.0), request(900.0, 5.0)];
+        let share = |name: &str| share_of(name, &requests);
+        assert_eq!(share("share(ttft_ms<500)"), Some(0.5));
+        assert_eq!(share("share(ttft_ms<500 & tpot_ms<=4)"), Some(0.0));
+        assert_eq!(share("docs.share(ttft_ms<500)"), None, "no request is of that class");
+        assert_eq!(share("p99_ttft_ms"), None);
     }
 
     #[test]

@@ -147,7 +147,9 @@ impl Sweep<'_> {
         let Some(outdated) = self.outdated(writer, interrupt).await? else {
             return Ok(Ending::Interrupted);
         };
-        let has_work = !outdated.is_empty() || writer.look(|state| self.schedule().has_work(state));
+        // The figures that an edited optimisation needs, and so its starts, are known once it is recorded.
+        let is_edited = self.plan.optimize.is_some() && changes.is_any();
+        let has_work = is_edited || !outdated.is_empty() || writer.look(|state| self.schedule().has_work(state));
         // Without work, guards need not be awaited.
         let limit = if has_work { self.patience() } else { Duration::ZERO };
         tokio::select! {

@@ -28,7 +28,17 @@ pub struct Finals {
     pub is_alone: bool,
 }
 
-/// Returns the metrics that a run keeps in the journal: those by which points are judged, and by which the number of runs is decided.
+/// Metrics that an edited plan may ask for. A run whose journal line lacks one may have to be measured again.
+const OFTEN_ASKED: [&str; 5] = [
+    "mean_itl_ms",
+    "median_tpot_ms",
+    "request_goodput",
+    "request_throughput",
+    "total_token_throughput",
+];
+
+/// Returns the metrics that a run keeps in the journal: those by which points are judged, or may be judged by an edited plan, and by which
+/// the number of runs is decided.
 pub fn kept_metrics(plan: &Plan) -> Vec<String> {
     let mut metrics = BTreeSet::new();
     if let Runs::Until { metric, .. } = &plan.runs {
@@ -37,14 +47,13 @@ pub fn kept_metrics(plan: &Plan) -> Vec<String> {
     if let Some(compare) = &plan.compare {
         metrics.extend(compare.metrics.iter().cloned());
         metrics.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
-    } else {
-        metrics.extend(MetricSet::all_metrics().map(str::to_owned));
-        metrics.extend(SOURCES.map(str::to_owned));
-        let required = plan.report.requirements.iter();
-        metrics.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
-        let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
-        metrics.extend(objective.filter(|_| plan.sla.is_none()));
     }
+    let all = MetricSet::all_metrics().chain(SOURCES).chain(OFTEN_ASKED);
+    metrics.extend(all.map(str::to_owned));
+    let required = plan.report.requirements.iter();
+    metrics.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
+    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
+    metrics.extend(objective.filter(|_| plan.sla.is_none()));
     metrics.into_iter().collect()
 }
 

@@ -23,6 +23,8 @@ pub enum Standing {
     /// No measured point of it meets the targets with a figure above 0 (or of 0, if lower ones are better), or the config needs more GPUs
     /// than the user has.
     Unmet,
+    /// Its measured points lack the figure, or the figure of a target.
+    Unknown,
 }
 
 /// The standing of each measured config in `metric`, by its id. `adds_up` is true if the figures of replicas add up.
@@ -33,44 +35,65 @@ pub fn standings(
     adds_up: bool,
 ) -> BTreeMap<String, Standing> {
     let mut found: BTreeMap<String, Standing> = BTreeMap::new();
-    let metrics = experiment.metrics.iter();
-    let Some(metric) = metrics.into_iter().find(|own| own.name == metric) else {
-        return found;
-    };
+    let metric = experiment.metrics.iter().find(|own| own.name == metric);
     let own = experiment.points.iter().enumerate();
-    for (at, point) in own.filter(|(_, point)| point.workload == question.workload) {
-        let config = experiment.configs.iter().find(|config| config.id == point.config);
-        let (Some(config), Some(value)) = (config, plain(point, metric)) else {
+    let measured = own.filter(|(_, point)| point.workload == question.workload && !point.runs.is_empty());
+    for (at, point) in measured {
+        let Some(config) = experiment.configs.iter().find(|config| config.id == point.config) else {
             continue;
         };
         let replicas = replicas(experiment, config);
         let times = if adds_up { f64::from(replicas) } else { 1.0 };
-        let meets = replicas > 0 && question.targets.iter().all(|target| meets(experiment, at, target));
-        let standing = found.entry(point.config.clone()).or_insert(Standing::Unmet);
-        let is_better = match standing {
-            Standing::Unmet => true,
-            Standing::Valued { value: best, .. } => metric.better.prefers(value * times, *best),
+        let met: Vec<Option<bool>> = question
+            .targets
+            .iter()
+            .flat_map(|target| verdicts(experiment, at, target))
+            .collect();
+        let figure = metric.and_then(|metric| Some((plain(point, metric)?, metric)));
+        let own = match figure {
+            _ if replicas == 0 || met.contains(&Some(false)) => Standing::Unmet,
+            Some((value, metric)) if !met.contains(&None) => {
+                let has_value = value > 0.0 || (value == 0.0 && metric.better == Better::Lower);
+                match has_value {
+                    true => Standing::Valued {
+                        value: value * times,
+                        error: relative_error(point, metric),
+                    },
+                    false => Standing::Unmet,
+                }
+            }
+            _ => Standing::Unknown,
         };
-        let has_value = value > 0.0 || (value == 0.0 && metric.better == Better::Lower);
-        if meets && is_better && has_value {
-            *standing = Standing::Valued {
-                value: value * times,
-                error: relative_error(point, metric),
-            };
+        let standing = found.entry(point.config.clone()).or_insert(own);
+        let is_better = match (own, *standing) {
+            (Standing::Valued { value, .. }, Standing::Valued { value: best, .. }) => {
+                metric.is_some_and(|metric| metric.better.prefers(value, best))
+            }
+            (Standing::Valued { .. }, _) | (Standing::Unknown, Standing::Unmet) => true,
+            _ => false,
+        };
+        if is_better {
+            *standing = own;
         }
     }
     found
 }
 
-/// True if the plain estimates of a point meet a target.
-fn meets(experiment: &Experiment, at: usize, target: &Target) -> bool {
+/// Returns the verdicts of the plain estimates that decide whether a point meets a target; `None` for a measured point that lacks the
+/// target's figure.
+fn verdicts(experiment: &Experiment, at: usize, target: &Target) -> Vec<Option<bool>> {
     let metric = experiment.metrics.iter().find(|metric| metric.name == target.metric);
-    let judged = judged(experiment, target, at);
-    let (Some(metric), Some(judged)) = (metric, judged) else {
-        return false;
+    let verdict = |place: usize| {
+        let point = &experiment.points[place];
+        match metric.and_then(|metric| plain(point, metric)) {
+            Some(value) => Some(target.bound.holds(value, target.limit)),
+            None => point.runs.is_empty().then_some(false),
+        }
     };
-    let mut values = judged.iter().map(|place| plain(&experiment.points[*place], metric));
-    values.all(|value| value.is_some_and(|value| target.bound.holds(value, target.limit)))
+    match judged(experiment, target, at) {
+        Some(places) => places.into_iter().map(verdict).collect(),
+        None => vec![Some(false)],
+    }
 }
 
 fn relative_error(point: &Point, metric: &Metric) -> f64 {

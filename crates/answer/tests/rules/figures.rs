@@ -193,8 +193,27 @@ fn a_latency_of_zero_has_a_standing() {
         let standing = standings(&own, &question, name, false)["a"];
         let value = match standing {
             Standing::Valued { value, error } => Some(value).filter(|_| error.is_finite()),
-            Standing::Unmet => None,
+            Standing::Unmet | Standing::Unknown => None,
         };
         assert_eq!(value, expected, "{name}");
     }
+}
+
+#[test]
+fn a_server_without_the_figure_of_a_target_is_neither_met_nor_unmet() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 10.0)]);
+    let standing = |metric: &str, limit: f64| {
+        let mut question = Question::highest(THROUGHPUT);
+        question.targets.push(Target {
+            metric: metric.to_owned(),
+            bound: Operator::AtMost,
+            limit,
+            about: Vec::new(),
+        });
+        standings(&own, &question, THROUGHPUT, false)["a"]
+    };
+    assert_eq!(standing(LATENCY, 9.0), Standing::Unmet);
+    assert_eq!(standing("another", 9.0), Standing::Unknown);
+    assert!(matches!(standing(LATENCY, 10.0), Standing::Valued { .. }));
 }

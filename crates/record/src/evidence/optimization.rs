@@ -43,6 +43,8 @@ pub struct BegunStart {
     pub is_launched: bool,
     /// The result, and the duration of the start in seconds; `None` while results are missing.
     pub result: Option<(Trial, f64)>,
+    /// True if it was measured for an earlier plan, without a figure that this plan needs. Its server then counts as not measured.
+    pub lacks_figures: bool,
 }
 
 impl BegunStart {
@@ -105,17 +107,20 @@ impl<'a> OptimizationProgress<'a> {
                 }
             }
             let result = is_complete.then(|| trials.result(contestant, slot));
+            let lacks_figures = is_complete && trials.lacks_figures(&own.server, slot);
             begun.push(BegunStart {
                 contestant,
                 slot,
-                reason,
+                reason: reason.filter(|_| !lacks_figures),
                 is_launched,
                 result,
+                lacks_figures,
             });
         }
         let mut optimized = record.begin(duration_factor(record, &begun));
         for start in &begun {
             match start.result {
+                _ if start.lacks_figures => {}
                 Some((trial, _)) if start.is_free() => optimized.add_free(start.contestant, trial),
                 Some((trial, seconds)) => optimized.add(start.contestant, trial, seconds),
                 None => {}
@@ -194,13 +199,16 @@ impl<'a> OptimizationProgress<'a> {
         if room == 0 {
             return Ok(next);
         }
+        let fresh_slot = |contestant: usize, under_way: &BTreeSet<(usize, u32)>| {
+            let is_used = |slot: u32| is_begun(contestant, slot) || under_way.contains(&(contestant, slot));
+            let slot = (FIRST_SLOT..).find(|slot| !is_used(*slot));
+            slot.expect("a server has fewer than four billion starts")
+        };
         // The default settings are measured first, even if the budget does not suffice.
-        if let (Some(contestant), true) = (
-            self.record.rules.defaults,
-            self.begun.is_empty() && under_way.is_empty(),
-        ) {
+        let is_first = self.begun.iter().all(|start| start.lacks_figures) && under_way.is_empty();
+        if let (Some(contestant), true) = (self.record.rules.defaults, is_first) {
             let reason = Some(Reason::Defaults);
-            let slot = FIRST_SLOT;
+            let slot = fresh_slot(contestant, &under_way);
             return Ok(vec![NextProposal {
                 contestant,
                 slot,
@@ -214,9 +222,7 @@ impl<'a> OptimizationProgress<'a> {
             Ok(proposals) => {
                 for proposal in proposals {
                     let contestant = proposal.candidate;
-                    let slot = (FIRST_SLOT..)
-                        .find(|slot| !is_begun(contestant, *slot) && !under_way.contains(&(contestant, *slot)));
-                    let slot = slot.expect("a server has fewer than four billion starts");
+                    let slot = fresh_slot(contestant, &under_way);
                     under_way.insert((contestant, slot));
                     next.push(NextProposal {
                         contestant,

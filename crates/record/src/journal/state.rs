@@ -164,8 +164,8 @@ impl State {
         self.runs().filter(is_failure).count() as u64 + self.unlisted_runs()
     }
 
-    /// Returns the outcome that counts for a run, whether or not its point is still in the plan; `None` if it is still to be measured. A run
-    /// that a search cut is still to be measured to its end.
+    /// Returns the outcome that counts for a run, whether or not its point is still in the plan; `None` if it is still to be measured, as
+    /// a run that a search cut is.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
         self.recorded_outcome(point, slot, run)
             .filter(|outcome| *outcome != Outcome::Cut)
@@ -187,6 +187,11 @@ impl State {
         };
         let is_unlisted = |unlisted: &UnlistedRuns| unlisted.server == *server && unlisted.slot == slot;
         (own().next().is_some() || self.unlisted.iter().any(is_unlisted)) && !own().any(is_current)
+    }
+
+    /// Returns true if a run was begun before the session whose plan counts.
+    pub fn is_before_plan(&self, run: &RunRecord) -> bool {
+        self.planning_session().is_some_and(|planning| run.rank < planning.rank)
     }
 
     /// Returns the first repetition of a point on a start that has no result.

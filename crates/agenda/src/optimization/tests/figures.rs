@@ -7,7 +7,7 @@ fn values(found: &OptimizationFound) -> Vec<Option<f64>> {
 }
 
 /// Measures the server of every start for which `figure` returns a latency.
-fn follow(played: &mut Played, latency: impl Fn(&Start) -> f64) {
+pub(super) fn follow(played: &mut Played, latency: impl Fn(&Start) -> f64) {
     while let Some(start) = played.wanted(1, &[]).into_iter().next() {
         played.begin(&start);
         let launch = played.launch(&start, Vec::new());

@@ -101,6 +101,22 @@ fn an_edited_plan_measures_no_more_than_its_own_starts() {
 }
 
 #[test]
+fn servers_whose_record_lacks_a_figure_count_as_not_measured() {
+    for edit in ["objective = \"mean_tpot_ms\"", "[[assert]]\nmean_tpot_ms = \"<=9\""] {
+        let mut played = Played::new("starts = 3");
+        assert_eq!(played.follow(surface).len(), 3);
+        let text = format!("{PLAN}[optimize]\nstarts = 3\n{edit}\n");
+        let mut edited = Played::planned(&text, played.state);
+        let first = edited.wanted(1, &[]).remove(0);
+        assert_eq!((first.slot, first.proposed), (1, Some(Reason::Defaults)), "{edit}");
+        figures::follow(&mut edited, |_| 5.0);
+        let found = edited.found();
+        let lost = found.count(CandidateState::Failed) + found.count(CandidateState::Unmet);
+        assert_eq!((lost, found.best.is_some()), (0, true), "{edit}: {found:?}");
+    }
+}
+
+#[test]
 fn a_plan_that_was_extended_after_its_end_may_have_work_before_it_begins() {
     let mut played = Played::new("starts = 2");
     played.follow(surface);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, replicas_on, standings};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_base::ids::ServerId;
+use vsweep_base::validity::Validity;
 use vsweep_plan::{Params, Requirement};
 use vsweep_strategy::search::Found;
 use vsweep_strategy::selection::optimized::{Incumbent, Trial};
@@ -180,6 +181,7 @@ impl<'a> Trials<'a> {
                 sd: *error,
             },
             Some(Standing::Unmet) => Trial::Unmet,
+            Some(Standing::Unknown) => Trial::Undecided { ln_below: None },
             None => self.trial_of_failure(server, slot),
         }
     }
@@ -226,6 +228,19 @@ impl<'a> Trials<'a> {
         of_slots
             .filter_map(move |values| values.get(workload))
             .flat_map(BTreeMap::values)
+    }
+
+    /// Returns true if a start was measured for an earlier plan, and its record lacks a figure that this plan needs.
+    pub fn lacks_figures(&self, server: &ServerId, slot: u32) -> bool {
+        let is_unknown = |values: &BTreeMap<String, Standing>| values.get(&*server.0) == Some(&Standing::Unknown);
+        let ranked = self.standings.get(&slot);
+        let is_earlier = |run: &RunRecord| {
+            let is_valid = run.outcome != Outcome::Failed && run.validity != Validity::Invalid;
+            (&run.server, run.slot) == (server, slot) && is_valid && self.state.is_before_plan(run)
+        };
+        // Nothing is asked if no run has the figure of a question.
+        ranked.is_some_and(|ranked| ranked.is_empty() || ranked.values().any(is_unknown))
+            && self.state.measured().any(is_earlier)
     }
 
     fn trial_of_failure(&self, server: &ServerId, slot: u32) -> Trial {

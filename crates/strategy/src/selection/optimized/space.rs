@@ -200,7 +200,7 @@ pub enum Trial {
         /// Upper bound of the logarithm of its value.
         ln_below: f64,
     },
-    /// Its search ended before it was decided which load it holds, or whether it holds any.
+    /// Its search ended before it was decided which load it holds, or whether it holds any. Or a figure of it is unknown.
     Undecided {
         /// Upper bound of the logarithm of its value; `None` if nothing bounds it.
         ln_below: Option<f64>,

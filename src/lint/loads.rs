@@ -1,7 +1,7 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
 use super::{OUTPUT_JSON, is_server_flag, judging_figures, launched, loads, place_of_param};
-use crate::bench::{self, native::settings::NativeSettings};
+use crate::bench::{self, native::settings::NativeSettings, phases::PhaseSettings};
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
     BenchRunner, Commands, Condition, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Side, Span,
@@ -75,8 +75,10 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         }
         _ => {}
     }
-    if *runner == BenchRunner::Native && is_whole {
-        check_judged_figures(plan, matrix, found);
+    if is_whole {
+        if *runner == BenchRunner::Native {
+            check_judged_figures(plan, matrix, found);
+        }
         check_timeout(plan, matrix, found);
     }
     refuse(OURS.into_iter().chain(SAVING), plan, found);
@@ -131,17 +133,25 @@ pub(super) fn check_names(plan: &Plan, found: &mut Diagnostics) {
 }
 
 /// Reports a load whose last request is due only after `bench.timeout`. A search may end a run earlier, so its loads are reported only if
-/// they have a `duration`.
+/// time ends them.
 fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let limit = plan.bench.timeout.as_secs_f64();
     let is_searched = plan.sla.is_some() || plan.explore.is_some();
-    let mut lasting = loads(matrix).filter_map(|load| Some((bench::native::last_due_s(&load)?, load)));
-    let is_timed = |load: &Params| spelling::find(load, "duration").is_some();
+    let is_phases = plan.bench.runner == BenchRunner::Phases;
+    let least_s = |load: &Params| match plan.bench.runner {
+        BenchRunner::Native => bench::native::last_due_s(load),
+        BenchRunner::Phases => Some(PhaseSettings::read(load).ok()?.shortest().as_secs_f64()),
+        BenchRunner::Iterations | BenchRunner::Offline(_) | BenchRunner::Command(_) => None,
+    };
+    let mut lasting = loads(matrix).filter_map(|load| Some((least_s(&load)?, load)));
+    let is_timed = |load: &Params| is_phases || spelling::find(load, "duration").is_some();
     if let Some((seconds, load)) = lasting.find(|(seconds, load)| *seconds > limit && (!is_searched || is_timed(load)))
     {
-        if let Some(duration) = place_named_in(plan, "duration") {
+        if is_timed(&load) {
+            let timeout = || plan.origin.key_span(&["bench", "timeout"]);
+            let span = place_named_in(plan, "duration").unwrap_or_else(timeout);
             let message = format!("requests are sent for {seconds:.0} s, and bench.timeout is {limit:.0} s");
-            found.object(duration, message, "lower duration, or raise bench.timeout");
+            found.object(span, message, "lower duration, or raise bench.timeout");
             return;
         }
         let rate = spelling::find(&load, "request_rate").map(show).unwrap_or_default();

@@ -58,6 +58,29 @@ fn a_request_with_a_batch_is_due_once() {
 }
 
 #[test]
+fn a_load_that_lasts_longer_than_its_timeout_is_refused() {
+    let seconds = |runner: &str, load: &str| {
+        let text =
+            format!("[serve]\nurl = \"http://127.0.0.1:9\"\n[bench]\ntimeout = \"1m\"\n{runner}[bench.params]\n{load}");
+        let said = said(&vsweep(&["check"], &text));
+        let words = said.split_once("requests are sent for ");
+        words.map(|(_, rest)| rest.split(' ').next().unwrap_or_default().to_owned())
+    };
+    let rows = "dataset_name = \"custom\"\ndataset_path = \"rows.jsonl\"\nrequest_rate = 2\nduration = \"2m\"\n";
+    assert_eq!(seconds("", rows).as_deref(), Some("120"));
+    assert_eq!(
+        seconds("", &format!("{rows}no_oversample = true\n")),
+        None,
+        "the file may end it"
+    );
+    assert_eq!(seconds("", &format!("{rows}num_prompts = 8\n")), None);
+    let ramp = "ramp_up_strategy = \"linear\"\nramp_up_start_rps = 1\nramp_up_end_rps = 3\nduration = \"2m\"\n";
+    assert_eq!(seconds("", ramp).as_deref(), Some("120"));
+    let phases = "phase = \"decode\"\nmax_concurrency = 4\nduration = 120\n";
+    assert_eq!(seconds("runner = \"phases\"\n", phases).as_deref(), Some("160"));
+}
+
+#[test]
 fn wrong_flags_are_told_all_at_once_at_their_places() {
     let check = vsweep(&["check"], WRONG);
     assert_eq!(check.status.code(), Some(2), "{}", said(&check));

@@ -67,16 +67,24 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless the run is ended by time
-/// alone, or sends at a constant rate a number of requests that does not depend on a file.
+/// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless the run is ended by time, or
+/// sends at a constant rate a number of requests that does not depend on a file.
 pub fn last_due_s(params: &Params) -> Option<f64> {
-    let settings = NativeSettings::read(params).ok()?;
-    let arrivals = settings.arrival.arrivals();
-    if settings.count().is_none() && !settings.is_self_timed() {
-        return settings.arrival.sending().map(|sending| sending.lasts.as_secs_f64());
+    let settings = NativeSettings::read(params)
+        .ok()
+        .filter(|settings| !settings.is_self_timed())?;
+    let traits = settings.dataset.traits();
+    let is_made_up = matches!(traits.made_of, Material::Vocabulary | Material::TokenIds);
+    let is_used_up = traits.is_timed || (!is_made_up && settings.prompts.no_oversample);
+    let is_more = |given: usize| settings.count().is_some_and(|count| count < given);
+    let sending = settings
+        .arrival
+        .sending()
+        .filter(|_| !is_used_up && settings.prompts.given.is_none_or(is_more));
+    if let Some(sending) = sending {
+        return Some(sending.lasts.as_secs_f64());
     }
-    let made_of = settings.dataset.traits().made_of;
-    let is_made_up = matches!(made_of, Material::Vocabulary | Material::TokenIds);
+    let arrivals = settings.arrival.arrivals();
     let is_known = arrivals.ramp.is_none() && arrivals.is_open() && is_made_up;
     is_known.then(|| settings.requests().unwrap_or_default() as f64 / arrivals.rate)
 }

@@ -331,6 +331,11 @@ impl PhaseSettings {
         )
     }
 
+    /// Shortest time of a run.
+    pub fn shortest(&self) -> Duration {
+        self.warmup_bounds().0 + self.window.duration
+    }
+
     /// The shortest and the longest time before the window opens.
     fn warmup_bounds(&self) -> (Duration, Duration) {
         match self.window.warmup {

@@ -80,6 +80,59 @@ fn a_load_that_lasts_longer_than_its_timeout_is_refused() {
     assert_eq!(seconds("runner = \"phases\"\n", phases).as_deref(), Some("160"));
 }
 
+/// A mix, the `hf` dataset, a file that is too short, and a trace that takes too long.
+#[test]
+fn the_files_of_every_dataset_are_looked_at_before_a_server_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let rows = write("rows.jsonl", &"{\"prompt\": \"a\"}\n".repeat(3));
+    let wrong = write("wrong.jsonl", "{\"text\": \"a\"}\n");
+    let row = |time: u32| {
+        format!("{{\"timestamp\": {time}, \"input_length\": 6, \"output_length\": 2, \"hash_ids\": [1]}}\n")
+    };
+    let trace = write("trace.jsonl", &format!("{}{}", row(7), row(97)));
+    let mix = |path: &str| {
+        format!(
+            "dataset_name = \"custom\"\n[[bench.mix]]\nname = \"a\"\nshare = 1\ndataset_name = \"random\"\n\
+             [[bench.mix]]\nname = \"b\"\nshare = 1\ndataset_path = \"{path}\"\n"
+        )
+    };
+    let alone = |name: &str, path: &str| format!("dataset_name = \"{name}\"\ndataset_path = \"{path}\"\n");
+    let once = |slots: u32| {
+        format!(
+            "{}no_oversample = true\nmax_concurrency = {slots}\n",
+            alone("custom", &rows)
+        )
+    };
+    let said = |command: &str, load: &str| {
+        let text = format!("[serve]\ncommand = \"vllm serve m\"\n[bench]\ntimeout = \"1m\"\n[bench.params]\n{load}");
+        said(&vsweep(&[command], &text))
+    };
+    let missing = "there is no dataset file ./no/rows.jsonl";
+    for (command, load, message) in [
+        ("run", mix("./no/rows.jsonl"), missing),
+        ("run", alone("hf", "./no/rows.jsonl"), missing),
+        ("check", mix(&wrong), "no column \"prompt\""),
+        ("check", once(4), "3 rows of its file cannot keep 4 in flight"),
+        (
+            "check",
+            alone("timed_trace", &trace),
+            "due after 90 s, and bench.timeout is 60 s",
+        ),
+    ] {
+        let said = said(command, &load);
+        assert!(said.contains(message), "{message} in {said}");
+    }
+    for load in [mix(&rows), once(3), alone("hf", "org/rows")] {
+        let said = said("run", &load);
+        assert!(!said.contains("dataset") && !said.contains("in flight"), "{said}");
+    }
+}
+
 #[test]
 fn wrong_flags_are_told_all_at_once_at_their_places() {
     let check = vsweep(&["check"], WRONG);

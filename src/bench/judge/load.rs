@@ -12,6 +12,11 @@ const ENOUGH: f64 = 0.9;
 /// Latencies with one value per request.
 const ONE_PER_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
+/// Returns true if this many requests in flight at the peak are enough for a closed loop with this many slots.
+pub fn fills(peak: f64, slots: f64) -> bool {
+    peak >= ENOUGH * slots
+}
+
 /// Returns a doubt if a closed loop never had enough requests in flight. `vllm bench serve` counts them by whole seconds. Its count is
 /// never too low, so it can be used too.
 pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
@@ -19,7 +24,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     let peak = seen
         .number("peak_concurrent_requests")
         .or_else(|| seen.number("max_concurrent_requests"))?;
-    (peak < ENOUGH * slots).then(|| {
+    (!fills(peak, slots)).then(|| {
         let sent = seen.number("num_prompts").filter(|sent| (1.0..slots).contains(sent));
         let why = sent.map_or(String::new(), |sent| format!(", because only {sent} were sent"));
         Doubt::new(

@@ -16,6 +16,7 @@ use crate::validity::Doubt;
 pub(super) use answered::check_pace;
 pub use answered::{Served, cached, output_lengths, prompt_lengths, steady_pace};
 use itertools::Itertools;
+pub use load::fills;
 use serde_json::Value;
 pub use telemetry::telemetry;
 

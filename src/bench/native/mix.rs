@@ -127,8 +127,7 @@ impl WholeLoad<'_> {
             name: String::new(),
             weight: 0.0,
             dataset,
-            shuffle: !prompts.disable_shuffle,
-            oversample: !prompts.no_oversample,
+            prompts,
         };
         let class = class_reader.finish(class);
         class.map_or_else(

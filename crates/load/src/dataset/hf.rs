@@ -2,7 +2,7 @@
 //! and answers are found by their names.
 
 use super::kind::PATH;
-use super::source::hub::Hub;
+use super::source::hub::{self, Hub};
 use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Traits, source::split};
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl Dataset for HuggingFace {
     }
 
     fn to_download(&self) -> Option<&str> {
-        (!Path::new(&self.path).exists()).then_some(&self.path)
+        (!Path::new(&self.path).exists() && hub::is_name(&self.path)).then_some(&self.path)
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {

@@ -88,6 +88,11 @@ pub trait Dataset: Debug + Send + Sync {
         None
     }
 
+    /// Time from the first to the last of `num_prompts` requests, in seconds; `None` if the dataset does not give their times.
+    fn lasts_s(&self, _num_prompts: usize) -> Option<f64> {
+        None
+    }
+
     /// Largest number of drawn prompts that one request carries.
     fn prompts_a_request(&self) -> usize {
         1

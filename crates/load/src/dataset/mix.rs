@@ -4,7 +4,7 @@
 //! of its dataset, so a mix of one class has the prompts of the dataset alone.
 
 use super::endless::Take;
-use super::{Dataset, Draw, Item, Material, Sampling, Traits, draw_endlessly};
+use super::{Dataset, Draw, Item, Material, PromptParams, Sampling, Traits, draw_endlessly};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,10 +34,8 @@ pub struct Class {
     pub weight: f64,
     /// Source of its prompts.
     pub dataset: Arc<dyn Dataset>,
-    /// True if rows of its file are taken in random order.
-    pub shuffle: bool,
-    /// True if a file with too few rows is used several times.
-    pub oversample: bool,
+    /// Its own parameters of prompts, and those of the load.
+    pub prompts: PromptParams,
 }
 
 impl Mix {
@@ -97,19 +95,14 @@ impl Mix {
 
 impl Class {
     /// Returns the sampling of `num_prompts` of its requests. `place` is the index of the class, from which its seed follows.
-    fn sampling(&self, of_mix: Sampling, place: usize, num_prompts: usize) -> Sampling {
+    pub fn sampling(&self, of_mix: Sampling, place: usize, num_prompts: usize) -> Sampling {
         let seed = match place {
             0 => of_mix.seed,
             place => (of_mix.seed as u32)
                 .wrapping_add((place as u32).wrapping_mul(NEXT_CLASS_SEED))
                 .into(),
         };
-        Sampling {
-            num_prompts,
-            seed,
-            shuffle: self.shuffle,
-            oversample: self.oversample,
-        }
+        self.prompts.sampling(num_prompts, seed)
     }
 
     /// Returns the draw of this class, which has the index `place`, within the draw of the mix.
@@ -250,6 +243,7 @@ impl Dataset for Mix {
 mod tests {
     use super::super::{Custom, OutputLen, Random, RangeRatio, Vocabulary};
     use super::*;
+    use crate::params::ParamReader;
 
     fn random(input_len: u64, output_len: u64) -> Random {
         Random {
@@ -265,12 +259,12 @@ mod tests {
     }
 
     fn class(name: &str, weight: f64, dataset: impl Dataset + 'static) -> Class {
+        let none = serde_json::Map::new();
         Class {
             name: name.to_owned(),
             weight,
             dataset: Arc::new(dataset),
-            shuffle: true,
-            oversample: true,
+            prompts: PromptParams::read(&mut ParamReader::new(&none, |_| None, str::to_owned)),
         }
     }
 
@@ -363,11 +357,11 @@ mod tests {
         };
         let mut mix = chat_and_documents();
         mix.classes.push(class("files", 1.0, custom));
-        mix.classes[2].oversample = false;
+        mix.classes[2].prompts.no_oversample = true;
         let items = drawn(&mix, 1000);
         assert_eq!(items.iter().filter(|item| item.class == 2).count(), 20);
         assert!(items.len() < 1000 && mix.traits().made_of == Material::Mixed);
-        mix.classes[2].oversample = true;
+        mix.classes[2].prompts.no_oversample = false;
         assert_eq!(drawn(&mix, 1000).len(), 1000);
     }
 }

@@ -63,6 +63,15 @@ impl Dataset for TimedTrace {
         }
     }
 
+    fn lasts_s(&self, num_prompts: usize) -> Option<f64> {
+        let rows = rows::read(&self.path).ok()?;
+        let times = rows.iter().take(num_prompts).map(|row| row.number(&self.timestamp));
+        let times = times.collect::<Result<Vec<f64>, String>>().ok()?;
+        let last = times.iter().copied().reduce(f64::max)?;
+        let first = times.iter().copied().reduce(f64::min)?;
+        Some((last - first) * self.second_multiplier)
+    }
+
     /// Returns the requests in the order of their rows; [`sort_by_time`] sorts them.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);

@@ -46,14 +46,7 @@ impl Hub {
         id: &str,
         choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
     ) -> Result<Vec<PathBuf>, String> {
-        let is_word = |word: &str| {
-            !word.is_empty()
-                && word != "."
-                && word != ".."
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        };
-        let words: Vec<&str> = id.split('/').collect();
-        if words.len() > 2 || !words.iter().all(|word| is_word(word)) {
+        if !is_name(id) {
             return Err(format!(
                 "there is no file or folder {id}, and it is not a name of the form ORG/DATASET; check dataset_path"
             ));
@@ -193,6 +186,18 @@ pub(in crate::dataset) fn cache() -> Option<PathBuf> {
         let home = home.or_else(|| env::home_dir().map(|home| home.join(".cache/huggingface")));
         home.map(|home| home.join("hub"))
     })
+}
+
+/// Returns true if a text may be the name of a data set on the Hub: `ORG/DATASET`, or one of the old names without `ORG`.
+pub(in crate::dataset) fn is_name(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word != "."
+            && word != ".."
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let words: Vec<&str> = text.split('/').collect();
+    words.len() <= 2 && words.into_iter().all(is_word)
 }
 
 /// Returns true if a part of a path names something inside its folder, and has no character with a special meaning in a URL.

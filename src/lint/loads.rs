@@ -1,7 +1,8 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
 use super::{OUTPUT_JSON, is_server_flag, judging_figures, launched, loads, place_of_param};
-use crate::bench::{self, native::settings::NativeSettings, phases::PhaseSettings};
+use crate::bench::native::{figures::PLAN_METRICS, settings::NativeSettings};
+use crate::bench::{self, phases::PhaseSettings};
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
     BenchRunner, Commands, Condition, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Side, Span,
@@ -41,6 +42,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             refuse(OURS.into_iter().filter(|name| !is_filled_in(name)), plan, found);
         }
         check_placeholders(plan, matrix, commands, found);
+        check_judged_figures(plan, matrix, found);
         return;
     }
     if let Some(offline) = plan.bench.runner.offline() {
@@ -167,13 +169,18 @@ fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for.
+/// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for. Of
+/// commands, only those like `vllm bench serve` are known.
 fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
+    let is_own = plan.bench.runner == BenchRunner::Native;
     // Loads are read once for all figures, and not at all if no figure is judged.
     let known: LazyCell<Vec<_>, _> = LazyCell::new(|| {
         let read = |load: Params| {
-            let settings = NativeSettings::read(&load).ok().filter(|_| offline.is_none());
+            let settings = match matrix.bench_argv(&load) {
+                Some(argv) => bench::params_of(&argv).and_then(|params| NativeSettings::read(&params).ok()),
+                None => NativeSettings::read(&load).ok().filter(|_| offline.is_none()),
+            };
             (load, settings)
         };
         loads(matrix).map(read).collect()
@@ -191,7 +198,7 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         let mut about = known.iter().filter(|(load, _)| is_about(load));
         let remedy = about.find_map(|(load, settings)| match offline {
             Some(offline) => bench::remedy_for_figure(offline, key, load),
-            None => how_to_ask(key, load, settings.as_ref(), judged_by),
+            None => how_to_ask(key, settings.as_ref()?, is_own, judged_by),
         });
         if let Some(remedy) = remedy {
             found.object(place, format!("not every run will report `{key}`"), remedy);
@@ -236,12 +243,11 @@ enum JudgedBy<'a> {
     Plan,
 }
 
-/// Returns a remedy for a figure that the load does not report.
-fn how_to_ask(key: &str, load: &Params, settings: Option<&NativeSettings>, judged_by: JudgedBy<'_>) -> Option<String> {
+/// Returns a remedy for a figure that the load does not report. If the load generator is not vsweep's `own`, some figures are unknown.
+fn how_to_ask(key: &str, settings: &NativeSettings, is_own: bool, judged_by: JudgedBy<'_>) -> Option<String> {
     if key == GOODPUT {
-        let is_asked = spelling::find(load, "goodput").is_some();
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
-        return (!is_asked).then(|| remedy.to_owned());
+        return settings.figures.targets.is_empty().then(|| remedy.to_owned());
     }
     if DETAILS.contains(&key) {
         let is_kept = matches!(judged_by, JudgedBy::Target) || settings?.figures.save_detailed;
@@ -250,9 +256,12 @@ fn how_to_ask(key: &str, load: &Params, settings: Option<&NativeSettings>, judge
     }
     let (statistic, rest) = key.split_once('_')?;
     let latency = rest.strip_suffix("_ms")?;
-    let settings = settings?;
+    if !is_own && !PLAN_METRICS.split(',').any(|metric| metric == latency) {
+        return None;
+    }
     let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
-    if percentile.is_some() && matches!(judged_by, JudgedBy::Target) {
+    let has_requests = is_own || settings.figures.save_detailed;
+    if percentile.is_some() && has_requests && matches!(judged_by, JudgedBy::Target) {
         return None;
     }
     if let Some(percent) = percentile.filter(|percent| statistic != format!("p{percent}")) {

@@ -134,6 +134,36 @@ fn the_files_of_every_dataset_are_looked_at_before_a_server_starts() {
 }
 
 #[test]
+fn a_known_client_must_report_the_figures_by_which_it_is_judged() {
+    let remedy = |client: &str, figure: &str| {
+        let text = format!(
+            "[serve]\nurl = \"http://127.0.0.1:9\"\n[bench]\ncommand = \"{client}\"\n[bench.params]\nnum_prompts = 9\n\
+             [[assert]]\n\"{figure}\" = \"<=5000\"\n"
+        );
+        let said = said(&vsweep(&["check"], &text));
+        let about = said
+            .split_once("not every run will report")
+            .map_or("", |(_, about)| about);
+        let help = about.split_once("= help: ").map(|(_, rest)| rest.lines().next());
+        help.flatten().unwrap_or_default().to_owned()
+    };
+    let vllm = "vllm bench serve --percentile-metrics ttft --metric-percentiles 75,99";
+    for (client, figure, expected) in [
+        ("vllm bench serve", "p90_ttft_ms", ""),
+        (
+            "vllm bench serve",
+            "p75_ttft_ms",
+            "add 75 to metric_percentiles in [bench.params]",
+        ),
+        (vllm, "p75_ttft_ms", ""),
+        (vllm, "mean_tpot_ms", "add tpot to percentile_metrics in [bench.params]"),
+        ("load --metric-percentiles 75", "p90_ttft_ms", ""),
+    ] {
+        assert_eq!(remedy(client, figure), expected, "{client}: {figure}");
+    }
+}
+
+#[test]
 fn wrong_flags_are_told_all_at_once_at_their_places() {
     let check = vsweep(&["check"], WRONG);
     assert_eq!(check.status.code(), Some(2), "{}", said(&check));

@@ -17,7 +17,7 @@ pub(crate) use engine::of_engine;
 pub use engine::{params_of, remedy_for_figure};
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
-use crate::bench::native::figures::PLAN_METRICS;
+use crate::bench::native::figures::{PLAN_METRICS, PLAN_PERCENTILES};
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken, members};
@@ -246,6 +246,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
         ),
         ("num-warmups", (warmups > 0).then(|| json!(warmups))),
         ("percentile-metrics", Some(json!(PLAN_METRICS))),
+        ("metric-percentiles", Some(json!(PLAN_PERCENTILES))),
         ("save-result", Some(json!(true))),
     ] {
         let value = value.filter(|_| !given.has(&spelling::canonical(flag)));
@@ -392,7 +393,7 @@ mod tests {
             line,
             "vllm bench serve --dataset-name random --host 127.0.0.1 --port 8123 --result-dir /scratch \
              --result-filename result.json --model /models/tiny --served-model-name tiny \
-             --percentile-metrics ttft,tpot,itl,e2el --save-result"
+             --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --save-result"
         );
         assert_eq!(notes, [""; 0]);
     }
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(
             line,
             "vllm bench serve --model tiny --percentile-metrics ttft --save_result --host ::1 --port 9 \
-             --result-dir /scratch --result-filename result.json"
+             --result-dir /scratch --result-filename result.json --metric-percentiles 50,90,95,99"
         );
         assert_eq!(notes.len(), 3);
         let (line, _) = arguments("vllm-rs bench", "https://node7/v");

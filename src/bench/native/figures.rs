@@ -6,7 +6,7 @@ use crate::params::{FromParam, Param, ParamReader, Takes};
 use serde_json::Value;
 
 /// Metrics in a plan's result by default.
-pub(in crate::bench) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
+pub(crate) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
 /// Percentiles in a plan's result by default.
 pub(in crate::bench) const PLAN_PERCENTILES: &str = "50,90,95,99";
 

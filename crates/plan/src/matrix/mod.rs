@@ -281,7 +281,7 @@ impl Matrix {
     }
 
     /// The command line of another program's benchmark.
-    fn bench_argv(&self, params: &Params) -> Option<Vec<String>> {
+    pub fn bench_argv(&self, params: &Params) -> Option<Vec<String>> {
         match &self.plan.bench.runner {
             BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
             BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(params), &commands::flags(params))),

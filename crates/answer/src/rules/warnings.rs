@@ -52,7 +52,7 @@ pub fn warnings(
         found.push(Warning::Doubtful { codes: codes.clone() });
     }
     let (own, others) = nodes(experiment, question, &config.id);
-    if !others.is_subset(&own) {
+    if !own.is_empty() && !others.is_subset(&own) {
         found.push(Warning::OtherNodes {
             own: own.into_iter().collect(),
             others: others.into_iter().collect(),
@@ -106,7 +106,7 @@ fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) 
     point.doubts.get(name).filter(|codes| !codes.is_empty())
 }
 
-/// Returns the nodes on which a config was measured, and the nodes of all other configs, for the workload of a question.
+/// Returns the known nodes on which a config was measured, and those of all other configs, for the workload of a question.
 fn nodes(experiment: &Experiment, question: &Question, config: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     let of_points = |point: &&Point| point.workload == question.workload;
@@ -119,5 +119,8 @@ fn nodes(experiment: &Experiment, question: &Question, config: &str) -> (BTreeSe
         let nodes = if search.config == config { &mut own } else { &mut others };
         nodes.extend(search.starts.iter().map(|start| start.node.clone()));
     }
+    // The nodes of imported runs are unknown.
+    own.remove("");
+    others.remove("");
     (own, others)
 }

@@ -297,6 +297,20 @@ async fn answers_that_may_end_early_by_the_extra_body_are_not_doubted() {
 }
 
 #[tokio::test]
+async fn answers_with_several_choices_have_the_tokens_of_all() {
+    let server = Server::start(|_| completion(16, 5)).await;
+    let is_doubted = async |choices: u64| {
+        let params =
+            json!({"num_prompts": 4, "random_input_len": 5, "random_output_len": 8, "extra_body": {"n": choices}});
+        let measured = run(&server.url, params).await.expect("measured");
+        let about_lengths = [Code::OutputLengthsDiffer, Code::TooManyOutputTokens];
+        measured.doubts.iter().any(|doubt| about_lengths.contains(&doubt.code))
+    };
+    assert!(is_doubted(1).await);
+    assert!(!is_doubted(2).await);
+}
+
+#[tokio::test]
 async fn a_run_without_success_is_a_failure() {
     let server = Server::start(|_| refusal("404 Not Found", r#"{"error":{"message":"no such model"}}"#)).await;
     let failure = run(&server.url, json!({"num_prompts": 2, "random_input_len": 5}))

@@ -5,6 +5,7 @@ use crate::bench::judge;
 use crate::dataset::ESTIMATE;
 use crate::load::{Backend, Load, LoadOutcome};
 use crate::validity::Doubt;
+use serde_json::Value;
 
 /// Body keys that override the output length of the dataset.
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -49,7 +50,9 @@ pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadO
         .in_order()
         .zip(asked)
         .filter(|(sample, _)| sample.is_ok());
-    let counted = answers.filter_map(|(sample, asked)| Some((sample.output_tokens?, asked)));
+    // A server counts the tokens of all choices of an answer.
+    let choices = settings.api.extra_body.get("n").and_then(Value::as_u64).unwrap_or(1);
+    let counted = answers.filter_map(|(sample, asked)| Some((sample.output_tokens?, asked.saturating_mul(choices))));
     let counted: Vec<(u64, u64)> = counted.filter(|(_, asked)| *asked > 0).collect();
     judge::output_lengths(&counted, settings.ignores_eos())
 }

@@ -308,7 +308,9 @@ fn warnings_tell_what_happened_to_the_winner() {
     own.points[0].runs.iter_mut().for_each(|run| run.node.clear());
     let warnings = &answer(own).questions[0].warnings;
     assert!(
-        !warnings.iter().any(|warning| matches!(warning, Warning::OtherNodes { .. })),
+        !warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::OtherNodes { .. })),
         "imported runs are of no known node: {warnings:?}"
     );
 }

@@ -249,6 +249,9 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
         json!({"dataset_path": "x"}),
         json!({"random_batch_size": 2}),
         json!({"dataset_name": "random-rerank"}),
+        json!({"dataset_name": "random-rerank", "backend": "vllm-rerank", "no_reranker": true}),
+        json!({"dataset_name": "random-rerank", "backend": "vllm-rerank", "no_reranker": true, "random_batch_size": 2, "num_prompts": 1}),
+        json!({"dataset_name": "prefix_repetition", "num_prompts": 4}),
         json!({"dataset_name": "timed_trace", "dataset_path": "x", "backend": "openai-chat", "request_rate": 3}),
         json!({"self_timed": true, "dataset_name": "custom", "dataset_path": "x", "custom_output_len": -2}),
         json!({"ramp_up_strategy": "linear", "ramp_up_start_rps": 0, "ramp_up_end_rps": 8}),
@@ -260,6 +263,9 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     dataset_path needs a dataset_name; add one of sharegpt, custom, custom_image, custom_audio, spec_bench, speed_bench, burstgpt, timed_trace, sonnet, hf
     random_batch_size is 2; it must be 1 for this backend, which takes one prompt per request
     dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank
+    without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker
+    without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker
+    num_prompts 4 is less than prefix_repetition_num_prefixes; raise num_prompts, or lower that
     dataset_name timed_trace sends token ids to be continued; set backend to openai
     a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed
     custom_output_len is -2; it must be a whole number of at least 1, or -1

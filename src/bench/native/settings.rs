@@ -210,11 +210,8 @@ impl NativeSettings {
         settings
     }
 
-    /// Reports if a run that is ended by time would send no requests, or requests that cannot be drawn.
+    /// Reports if a run would send no requests, or requests that cannot be drawn.
     fn check_end(&self, reader: &mut ParamReader<'_>) {
-        if self.arrival.duration.is_none() {
-            return;
-        }
         let is_open_end = self.prompts.given.is_none() && !self.is_self_timed();
         match self.count() {
             Some(0) if self.prompts.given != Some(0) => reader.problem(
@@ -222,6 +219,9 @@ impl NativeSettings {
             ),
             Some(count) if count > MOST_PROMPTS => reader.problem(format!(
                 "{count} prompts come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
+            )),
+            Some(count) if count < self.dataset.traits().least && !self.draws_during_run() => reader.problem(format!(
+                "num_prompts {count} is less than prefix_repetition_num_prefixes; raise num_prompts, or lower that"
             )),
             None if is_open_end && self.dataset.traits().has_turns => reader.problem(
                 "conversations are drawn before the run, and duration does not say how many; add num_prompts, the most that can begin",

@@ -8,6 +8,9 @@ use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind = Kind::of::<Rerank>("random-rerank", "random documents for one random query");
 
+const NO_DOCUMENT: &str = "without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove \
+                           no_reranker";
+
 crate::params! {
     /// The `random-rerank` dataset.
     pub struct Rerank {
@@ -26,14 +29,17 @@ impl Dataset for Rerank {
     fn traits(&self) -> Traits {
         Traits {
             made_of: Material::Vocabulary,
-            least: 2,
+            least: 1 + usize::from(self.no_reranker),
             ..Traits::default()
         }
     }
 
-    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         if backend != Backend::Rerank {
             reader.problem("dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank");
+        }
+        if self.no_reranker && num_prompts.min(self.batch_size) < 2 {
+            reader.problem(NO_DOCUMENT);
         }
     }
 
@@ -57,9 +63,7 @@ impl Dataset for Rerank {
             self.batch_size.saturating_sub(query_inputs),
         );
         if documents == 0 || batch == 0 {
-            return Err("without a reranker the query is an input of its own; \
-                        raise num_prompts and random_batch_size above 1, or remove no_reranker"
-                .to_owned());
+            return Err(NO_DOCUMENT.to_owned());
         }
         let allowed = vocabulary.allowed()?;
         let mut random = NumpyPcg64::new(sampling.seed);

@@ -191,7 +191,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Takes the next requests from the supply. Closes the load once the time limit of sending is over and no request that was ready by
-    /// then is left.
+    /// then, or due in an open loop, is left.
     pub fn advance(&mut self) {
         self.stock.restock(self.next);
         // Without a time limit the clock need not be read.
@@ -232,18 +232,18 @@ impl<'a> Drive<'a> {
 
     /// Returns the due time of the next request or conversation, if there is a slot for it.
     fn next_start(&self) -> Option<Nanos> {
-        let may_start = self.has_slot() && self.is_next_in_time();
+        let may_start = self.stock.has(self.next) && self.has_slot() && self.is_next_in_time();
         may_start.then(|| self.load.due_at(self.next))
     }
 
-    /// Returns true if the next request or conversation may still begin. In an open loop, it must be due within the time limit of sending.
-    /// In a closed loop, it must also get a slot within this limit.
+    /// Returns true if the next request or conversation may still begin. In an open loop, it must be due within the time limit of sending,
+    /// even if it is still to be drawn. In a closed loop, it must also get a slot within this limit.
     fn is_next_in_time(&self) -> bool {
         let is_in_time = || match self.is_open_loop {
             true => self.load.due.get(self.next).is_some_and(|due| *due <= self.closes_at),
-            false => self.has_slot() && self.ready_to_start() <= self.closes_at,
+            false => self.stock.has(self.next) && self.has_slot() && self.ready_to_start() <= self.closes_at,
         };
-        !self.is_closed && self.stock.has(self.next) && is_in_time()
+        self.has_more() && is_in_time()
     }
 
     /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been used, a request takes the
@@ -346,7 +346,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Fails everything that still waits: turns that wait for their due times, with the rest of their conversations, and due requests that
-    /// wait for a slot.
+    /// wait for a slot or are still to be drawn.
     pub fn fail_waiting(&mut self, error: &str) {
         while let Some((due, index)) = self.later.pop_front() {
             self.in_flight += 1;
@@ -354,8 +354,12 @@ impl<'a> Drive<'a> {
         }
         while self.is_open_loop && self.is_next_in_time() {
             self.in_flight += 1;
+            let why = match self.stock.has(self.next) {
+                true => "no slot was free",
+                false => "its prompt was not drawn",
+            };
             let (index, ready) = self.take_start();
-            self.fail_unsent(index, ready, format!("not sent: no slot was free; {error}"));
+            self.fail_unsent(index, ready, format!("not sent: {why}; {error}"));
         }
     }
 
@@ -483,6 +487,34 @@ mod tests {
         assert_eq!(
             failed.collect::<Vec<_>>(),
             ["not sent: no slot was free; time is over"; 2]
+        );
+    }
+
+    #[test]
+    fn what_is_due_but_still_to_be_drawn_is_awaited_or_fails() {
+        let (feed, supply) = super::super::supply(1);
+        let load = Load {
+            requests: Vec::<Request>::new().into(),
+            supply: Some(supply),
+            ..short_load(vec![0, 2, 4, 9], 4)
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        for sent in [(0, 0), (1, 2)] {
+            drive.advance();
+            assert!(drive.is_starved() && !drive.is_finished() && drive.take(100).is_none());
+            feed.push(Request::default());
+            drive.advance();
+            assert_eq!(drive.take(100), Some(sent));
+            drive.end(sent.0, Sample::default(), 50);
+        }
+        drive.fail_waiting("time is over");
+        drive.advance();
+        assert!(drive.is_finished());
+        let failed = drive.samples.iter().filter_map(|sample| sample.error);
+        assert_eq!(
+            failed.collect::<Vec<_>>(),
+            ["not sent: its prompt was not drawn; time is over"]
         );
     }
 

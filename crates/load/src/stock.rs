@@ -84,6 +84,8 @@ impl<'a> Stock<'a> {
     pub fn properties(&self, index: usize) -> Properties {
         match self.taken.get(&index) {
             Some(request) => Properties::of(request),
+            // It is still to be drawn.
+            None if self.supply.is_some() => Properties::of(&Request::default()),
             None => self.all.properties(self.index_in_all(index)),
         }
     }

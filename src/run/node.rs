@@ -19,6 +19,8 @@ pub struct Node {
     pub capacity: Capacity,
     /// Numbers of the GPUs; empty if GPUs are not divided.
     pub gpus: Vec<u32>,
+    /// UUIDs of the GPUs by their numbers, as far as they are known.
+    uuids: BTreeMap<u32, String>,
     /// The cores of each GPU, or of each group without GPUs, and the cores that vsweep itself was allowed before. `None` if there are too
     /// few to divide.
     division: Option<(Division, Cpus)>,
@@ -84,6 +86,7 @@ impl Node {
     pub(super) const UNDIVIDED: &Node = &Node {
         capacity: Capacity { gpus: 0, groups: 1 },
         gpus: Vec::new(),
+        uuids: BTreeMap::new(),
         division: None,
     };
 
@@ -111,6 +114,7 @@ impl Node {
         Some(Node {
             capacity,
             gpus,
+            uuids: gpu::uuids().await,
             division,
         })
     }
@@ -140,6 +144,12 @@ impl Node {
                 Some(Cpus::join(gpus.iter().filter_map(index).map(|index| &shares[index])))
             }
         }
+    }
+
+    /// Claims GPUs. The error is one that another vsweep has.
+    pub(super) fn claim(&self, gpus: &[u32]) -> Result<Vec<Claim>, u32> {
+        let claims = gpus.iter().map(|gpu| Claim::of(*gpu, &self.uuids).ok_or(*gpu));
+        claims.collect()
     }
 
     /// Keeps vsweep and its load generators off the cores of the servers.

@@ -11,7 +11,6 @@ use crate::run::node::{Allocation, Node};
 use crate::run::writer::SessionWriter;
 use crate::run::{Sweep, Update, Writer};
 use crate::selection::packed::{Need, choose};
-use crate::server::claim::Claim;
 use crate::server::settle::{self, ReleaseWait};
 use crate::units::show_duration;
 use std::cell::{Cell, RefCell};
@@ -205,16 +204,18 @@ impl<'a> Scheduler<'a> {
             };
             // Other vsweeps must keep off all GPUs while a group runs alone.
             let claimed = if need.alone { &self.node.gpus } else { &gpus };
-            let claims: Vec<Option<Claim>> = claimed.iter().map(|gpu| Claim::of(*gpu)).collect();
-            if let Some(taken) = claims.iter().position(Option::is_none) {
-                idle.retain(|gpu| *gpu != claimed[taken]);
-                continue;
-            }
+            let claims = match self.node.claim(claimed) {
+                Ok(claims) => claims,
+                Err(taken) => {
+                    idle.retain(|gpu| *gpu != taken);
+                    continue;
+                }
+            };
             let allocation = Allocation {
                 cpus: self.node.cpus_for(&gpus, set, under_way),
                 gpus,
                 alone: need.alone || is_alone,
-                _claims: claims.into_iter().flatten().collect(),
+                _claims: claims,
                 lease: None,
             };
             return Some((waiting.remove(index).0, allocation));

@@ -6,6 +6,7 @@
 use crate::files;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,7 +19,7 @@ const PRESENCE_PREFIX: &str = ".vsweep-server-";
 /// Number of tries to create and lock a file. Another process may remove it as a leftover before it is locked.
 const TRIES: u32 = 3;
 
-/// A reservation of a GPU, which lasts until it is dropped.
+/// A reservation, mostly of a GPU, which lasts until it is dropped.
 #[derive(Debug)]
 pub struct Claim {
     /// `None` if the file could not be locked. The reservation then has no effect.
@@ -26,9 +27,18 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Reserves the GPU with this number; `None` if another vsweep has it.
-    pub fn of(gpu: u32) -> Option<Claim> {
-        let Ok(file) = open(gpu) else {
+    /// Reserves the GPU with this number; `None` if another vsweep has it. Containers and Slurm jobs may number GPUs differently, so the
+    /// number decides only if the GPU has no UUID.
+    pub fn of(gpu: u32, uuids: &BTreeMap<u32, String>) -> Option<Claim> {
+        match uuids.get(&gpu) {
+            Some(uuid) => Claim::named(uuid),
+            None => Claim::named(&gpu.to_string()),
+        }
+    }
+
+    /// Reserves a name; `None` if another vsweep has it.
+    pub fn named(name: &str) -> Option<Claim> {
+        let Ok(file) = open(name) else {
             return Some(Claim { _lock: None });
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -39,8 +49,8 @@ impl Claim {
 }
 
 /// Opens the lock file. Another user's file can be locked, but not written.
-fn open(gpu: u32) -> io::Result<File> {
-    let path = path(gpu);
+fn open(name: &str) -> io::Result<File> {
+    let path = path(name);
     files::open(&path).or_else(|_| {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         create(&path)
@@ -53,8 +63,8 @@ fn create(path: &Path) -> io::Result<File> {
     files::open_with(path, &mut new)
 }
 
-fn path(gpu: u32) -> PathBuf {
-    folder().join(format!(".vsweep-gpu-{gpu}"))
+fn path(name: &str) -> PathBuf {
+    folder().join(format!(".vsweep-claim-{name}"))
 }
 
 /// Folder of the lock files. With simulated GPUs, it is their folder.
@@ -129,19 +139,33 @@ mod tests {
     fn a_gpu_is_claimed_once_at_a_time() {
         // A number that no machine has.
         let gpu = 1_000_000 + std::process::id();
-        let claim = Claim::of(gpu).expect("nobody has it");
-        assert!(Claim::of(gpu).is_none());
+        let none = BTreeMap::new();
+        let claim = Claim::of(gpu, &none).expect("nobody has it");
+        assert!(Claim::of(gpu, &none).is_none());
         drop(claim);
-        assert!(Claim::of(gpu).is_some());
-        let _ = std::fs::remove_file(path(gpu));
+        assert!(Claim::of(gpu, &none).is_some());
+        let _ = fs::remove_file(path(&gpu.to_string()));
+    }
+
+    #[test]
+    fn a_gpu_is_known_by_its_uuid_whatever_its_number_is() {
+        let [one, other] = ["GPU-1a", "GPU-2b"].map(|uuid| format!("{uuid}{}", std::process::id()));
+        let here = BTreeMap::from([(0, one.clone())]);
+        let there = BTreeMap::from([(0, other.clone()), (1, one.clone())]);
+        let claim = Claim::of(0, &here).expect("nobody has it");
+        assert!(Claim::of(1, &there).is_none() && Claim::of(0, &there).is_some());
+        drop(claim);
+        for uuid in [one, other] {
+            let _ = fs::remove_file(path(&uuid));
+        }
     }
 
     #[test]
     fn a_pipe_in_place_of_a_claim_keeps_nobody_waiting() {
-        let gpu = 2_000_000 + std::process::id();
-        nix::unistd::mkfifo(&path(gpu), nix::sys::stat::Mode::S_IRWXU).expect("made");
-        let claim = Claim::of(gpu).expect("a pipe cannot be locked, so nobody is kept away");
-        let _ = fs::remove_file(path(gpu));
+        let name = format!("pipe-{}", std::process::id());
+        nix::unistd::mkfifo(&path(&name), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        let claim = Claim::named(&name).expect("a pipe cannot be locked, so nobody is kept away");
+        let _ = fs::remove_file(path(&name));
         assert!(claim._lock.is_none());
     }
 

@@ -48,7 +48,8 @@ pub async fn holders_of(numbers: &[u32]) -> String {
     let gpus = held_by_others(numbers).await;
     let held: Vec<&Gpu> = gpus.iter().collect();
     let holds = (!held.is_empty()).then_some(describe(&held, &gpu::holders().await).detail);
-    let is_claimed = |gpu: &&u32| Claim::of(**gpu).is_none();
+    let uuids = gpu::uuids().await;
+    let is_claimed = |gpu: &&u32| Claim::of(**gpu, &uuids).is_none();
     let claimed: Vec<String> = numbers.iter().filter(is_claimed).map(u32::to_string).collect();
     let claims = (!claimed.is_empty()).then(|| format!("another vsweep has GPU {}", claimed.join(", ")));
     let all: Vec<String> = holds.into_iter().chain(claims).collect();

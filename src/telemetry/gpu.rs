@@ -94,6 +94,12 @@ pub async fn all() -> Vec<Gpu> {
     query(fields, gpu).await
 }
 
+/// Returns the UUIDs of GPUs, by their numbers.
+pub async fn uuids() -> BTreeMap<u32, String> {
+    let gpus = all().await.into_iter();
+    gpus.map(|gpu| (gpu.index, gpu.uuid)).collect()
+}
+
 /// Returns every process that computes on a GPU.
 pub async fn holders() -> Vec<Holder> {
     query("--query-compute-apps=gpu_uuid,pid,process_name", holder).await

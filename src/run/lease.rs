@@ -134,6 +134,14 @@ impl Leases {
         Ok(Some(lease))
     }
 
+    /// Returns true if another worker has a group.
+    fn is_held(&self, group: &str) -> bool {
+        let folder = self.directory.leases().join(group);
+        // A group without a folder was never taken.
+        let last = last_number(&folder).unwrap_or(0);
+        last > 0 && !self.is_free(&folder.join(last.to_string()))
+    }
+
     /// Returns true if another worker's lease has ended or expired.
     fn is_free(&self, path: &Path) -> bool {
         let read = files::read(path, files::MOST_FACTS);
@@ -303,6 +311,13 @@ impl Sweep<'_> {
     /// another worker holds it, and may give it up.
     pub(super) fn is_left_to(&self, share: &Share, state: &State) -> bool {
         self.left(state).iter().any(|(group, _)| share.wants(group))
+    }
+
+    /// Returns true if another worker has a wanted group, or nothing is left to this session.
+    pub(super) fn is_done_by_others(&self, share: &Share, state: &State) -> bool {
+        let left = self.left(state).into_iter().map(|(group, _)| group);
+        let wanted: Vec<String> = left.filter(|group| share.wants(group)).collect();
+        wanted.is_empty() || wanted.iter().any(|group| share.leases.is_held(group))
     }
 
     /// Yields the open starts slot by slot: the planned ones, then the fresh ones of the finalists. Other workers take starts meanwhile, so

@@ -99,7 +99,14 @@ impl<'a> Scheduler<'a> {
             writer.with(Recorder::refresh)?;
             // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
             self.sweep.clear_away(self.sweep.patience(), writer).await?;
-            if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
+            let next = match self.next_here(under_way, writer).await {
+                // GPUs that stay in use end no worker as long as another one works, perhaps on these GPUs.
+                Err(Error::Fatal(_)) if self.chosen.borrow().is_none() && self.is_done_by_others(share, writer)? => {
+                    None
+                }
+                next => next?,
+            };
+            if let Some((start, allocation)) = next {
                 let lease = match writer.look(|state| schedule.has_group(&start, state)) {
                     true => share.leases.take(&group_name(self.sweep.plan, &start))?,
                     false => None,
@@ -124,6 +131,12 @@ impl<'a> Scheduler<'a> {
             }
             sleep(BEAT).await;
         }
+    }
+
+    /// Returns true if another worker has work that this one wants, or nothing is left.
+    fn is_done_by_others(&self, share: &Share, writer: &SessionWriter<'_>) -> Result<bool> {
+        writer.with(Recorder::refresh)?;
+        Ok(writer.look(|state| self.sweep.is_done_by_others(share, state)))
     }
 
     /// Returns the next group, without regard to other workers.
@@ -244,7 +257,12 @@ impl<'a> Scheduler<'a> {
         self.held_since.set(Some(since));
         let limit = self.sweep.plan.exec.wait;
         if is_idle && since.elapsed() >= limit {
+            self.held_since.set(None);
             let by = settle::holders_of(free).await;
+            if by.is_empty() {
+                // They became free meanwhile.
+                return Ok(());
+            }
             return Err(Error::Fatal(format!(
                 "the GPUs did not become free within {} (exec.wait): {by}; end that program, or run the same command again later: what \
                  is recorded is kept",

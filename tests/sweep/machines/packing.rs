@@ -435,6 +435,27 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
     assert_eq!(recorded_outcomes(&node.out("out")).len(), 4);
 }
 
+#[test]
+fn a_worker_waits_as_long_as_another_one_has_the_gpus() {
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1")
+        .replace("[1, 2, 4]", "8")
+        .replace("max_concurrency = [1, 2]", "request_rate = 3");
+    let node = Node::new(&plan);
+    let submit = node.run(&["submit", "plan.toml", "-o", "out"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+    let mut first = node.start(&["worker", "out"]);
+    wait_for("its first run", || {
+        journals(&node.out("out")).concat().contains("\"run_started\"")
+    });
+    let second = node.run(&["worker", "out"]);
+    assert_eq!(second.status.code(), Some(0), "{}", said(&second));
+    assert!(first.wait().expect("a child").success());
+    let starts = servers_started(&node.out("out"));
+    assert_eq!(starts.into_values().collect::<Vec<_>>(), [1, 1]);
+    node.0.wait_until_alone();
+}
+
 /// Both vsweeps take GPUs before the servers of either have filled them.
 #[test]
 fn two_vsweeps_on_one_machine_take_no_gpu_twice() {

@@ -11,6 +11,7 @@ use crate::run::node::{Allocation, Node};
 use crate::run::writer::SessionWriter;
 use crate::run::{Sweep, Update, Writer};
 use crate::selection::packed::{Need, choose};
+use crate::server::claim::Claim;
 use crate::server::settle::{self, ReleaseWait};
 use crate::units::show_duration;
 use std::cell::{Cell, RefCell};
@@ -106,8 +107,11 @@ impl<'a> Scheduler<'a> {
                 }
                 next => next?,
             };
-            if let Some((start, allocation)) = next {
-                let lease = match writer.look(|state| schedule.has_group(&start, state)) {
+            if let Some((start, mut allocation)) = next {
+                // Workers on one machine measure without neighbours one after the other. A chosen start has no other worker.
+                let claim = (start.is_alone() && !is_chosen).then(|| Claim::named("alone"));
+                let is_free = claim.as_ref().is_none_or(Option::is_some);
+                let lease = match is_free && writer.look(|state| schedule.has_group(&start, state)) {
                     true => share.leases.take(&group_name(self.sweep.plan, &start))?,
                     false => None,
                 };
@@ -117,7 +121,9 @@ impl<'a> Scheduler<'a> {
                 if lease.is_some() {
                     // The lease is kept, because no other worker may take it between two of these starts, perhaps on another node.
                     self.chosen.replace(lease.clone().filter(|_| is_chosen));
-                    return Ok(Some((start, Allocation { lease, ..allocation })));
+                    allocation._claims.extend(claim.flatten());
+                    allocation.lease = lease;
+                    return Ok(Some((start, allocation)));
                 }
                 if !is_chosen {
                     continue;

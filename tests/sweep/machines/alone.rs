@@ -1,6 +1,7 @@
 //! The winner of a packed sweep is measured once more without neighbours, and the answer says how much they slowed it down.
 
 use crate::agreement::assert_sweep_agreed;
+use crate::deadline::ended;
 use crate::harness::{journals, rows, said};
 use crate::machines::packing::Node;
 use serde_json::Value;
@@ -72,5 +73,38 @@ fn the_load_of_a_search_is_measured_alone() {
     let mut questions = own["questions"].as_array().expect("questions").iter();
     assert!(questions.any(has_winner_alone), "{own}");
     assert_sweep_agreed(&node.0, "out");
+    node.0.wait_until_alone();
+}
+
+#[test]
+fn workers_on_one_machine_measure_alone_one_after_the_other() {
+    let four =
+        plan((20.0, 0.1), "max_concurrency = 1\nnum_prompts = 60\n").replace("[1, 8]", "[4, 8]\nsim_seed = [1, 2]");
+    let node = Node::new(&four);
+    // Parts of the plan leave the starts without neighbours to the workers.
+    for part in ["sim_seed=1", "sim_seed=2"] {
+        let output = node.run(&["run", "plan.toml", "-o", "out", "--only", part]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let submit = node.run(&["submit", "plan.toml", "-o", "out"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+    let mut workers = [(); 2].map(|()| node.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    let journals = journals(&node.out("out"));
+    let lines = journals.iter().flat_map(|journal| journal.lines());
+    let mut lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    lines.sort_by_key(|line| line["lamport"].as_u64());
+    let (mut up, mut alone) = (0, 0);
+    for event in lines.iter().map(|line| &line["event"]) {
+        if event["server_starting"]["slot"] == 100_000 {
+            assert_eq!(up, 0, "the start before has ended: {lines:?}");
+            (up, alone) = (1, alone + 1);
+        } else if event.get("server_exited").is_some() {
+            up = 0;
+        }
+    }
+    assert!(alone > 1, "the test has lost its meaning");
     node.0.wait_until_alone();
 }

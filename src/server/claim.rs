@@ -82,9 +82,9 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Shows that a server of a session is up; `None` if no file can be locked, so that others do not notice it.
-    pub fn of(session: &str, server: &str) -> Option<Presence> {
-        let path = folder().join(format!("{PRESENCE_PREFIX}{session}-{server}"));
+    /// Shows that a launch of a session is up; `None` if no file can be locked, so that others do not notice it.
+    pub fn of(session: &str, launch: u32) -> Option<Presence> {
+        let path = folder().join(format!("{PRESENCE_PREFIX}{session}-{launch}"));
         let lock = (0..TRIES).find_map(|_| {
             let lock = Flock::lock(create(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
             let is_there = lock.metadata().is_ok_and(|file| file.nlink() > 0);
@@ -95,7 +95,7 @@ impl Presence {
 
     /// Number of servers of other sessions that are up on this machine. Removes files of killed sessions.
     pub fn of_others(session: &str) -> usize {
-        Presence::count(|session_and_server| !session_and_server.starts_with(session))
+        Presence::count(|session_and_launch| !session_and_launch.starts_with(session))
     }
 
     /// Removes the files of killed sessions.
@@ -108,8 +108,8 @@ impl Presence {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_sought = |entry: &fs::DirEntry| {
             let name = entry.file_name();
-            let session_and_server = name.to_str().and_then(|name| name.strip_prefix(PRESENCE_PREFIX));
-            session_and_server.is_some_and(&is_counted)
+            let session_and_launch = name.to_str().and_then(|name| name.strip_prefix(PRESENCE_PREFIX));
+            session_and_launch.is_some_and(&is_counted)
         };
         let is_held = |entry: &fs::DirEntry| {
             let Ok(file) = files::open(&entry.path()) else {
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn servers_of_other_sessions_are_known_while_they_are_up() {
         let [own, other] = ["own", "other"].map(|name| format!("{name}{}", std::process::id()));
-        let mine = Presence::of(&own, "a").expect("a folder to lock files in");
-        let theirs = Presence::of(&other, "a").expect("the same");
-        assert!(Presence::of_others(&own) >= 1 && theirs.path.exists() && mine.path.exists());
+        let mine = Presence::of(&own, 1).expect("a folder to lock files in");
+        let [theirs, second] = [1, 2].map(|launch| Presence::of(&other, launch).expect("the same"));
+        assert!(Presence::of_others(&own) >= 2 && theirs.path.exists() && mine.path.exists());
         let path = theirs.path.clone();
-        drop(theirs);
+        drop((theirs, second));
         assert!(!path.exists());
         // The leftover file of a killed process has no lock.
         File::create(&path).expect("ours");

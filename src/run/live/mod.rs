@@ -19,7 +19,7 @@ use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::journal::{LaunchRecord, Nonce};
+use crate::journal::{Launch, LaunchRecord, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{Parallel, Params, Plan};
 use crate::run::activity_lock::Permit;
@@ -57,8 +57,8 @@ pub struct Live<'p, 'w> {
     log: Option<PathBuf>,
     /// The folder of the last benchmark, until secrets are hidden in it.
     scratch: Option<PathBuf>,
-    /// Beginning of the last launch.
-    launched: Option<Instant>,
+    /// The last launch, and its beginning.
+    launched: Option<(Launch, Instant)>,
     /// Number of successive tries of a run during which the server behind a URL was restarted.
     disturbances: u32,
 }
@@ -151,7 +151,7 @@ impl<'p, 'w> Live<'p, 'w> {
     fn stopped(&mut self, began: Instant) -> ActionOutcome {
         ActionOutcome::Stopped {
             seconds: began.elapsed().as_secs_f64(),
-            held_seconds: self.launched.take().map(|launched| launched.elapsed().as_secs_f64()),
+            held_seconds: self.launched.take().map(|(_, began)| began.elapsed().as_secs_f64()),
         }
     }
 
@@ -207,8 +207,8 @@ impl Stage for Live<'_, '_> {
             }
             Action::Start(launch) => {
                 let _permit = self.permit.take();
-                self.launched = Some(began);
-                self.show_presence();
+                self.launched = Some((launch, began));
+                self.presence = Presence::of(&self.session(), launch.n);
                 match offline {
                     None => self.start(launch).await?,
                     Some(offline) => self.start_offline(offline).await?,
@@ -245,11 +245,6 @@ impl Stage for Live<'_, '_> {
 // host most.
 
 impl Live<'_, '_> {
-    /// Lets other sessions know that a server is up here.
-    fn show_presence(&mut self) {
-        self.presence = Presence::of(&self.session(), &self.config.id.0);
-    }
-
     /// Returns the number of servers of other sessions that are up on this machine.
     fn others_up(&self) -> usize {
         Presence::of_others(&self.session())
@@ -268,17 +263,14 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Returns the numbers of other servers of this session that ran, and that were starting, at any time since `since`. Empty if servers
+    /// Returns the numbers of other launches of this session that ran, and that were starting, at any time since `since`. Empty if servers
     /// run one after the other.
     fn neighbours(&self, since: Timestamp) -> Params {
-        if self.plan.exec.parallel == Parallel::No {
+        let Some((own, _)) = self.launched.filter(|_| self.plan.exec.parallel != Parallel::No) else {
             return Params::new();
-        }
-        let session = self.writer.with(|recorder| recorder.nonce());
+        };
         let (servers, starts) = self.writer.look(|state| {
-            let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
-            let starts = others.flat_map(|(_, server)| &server.launches);
-            let neighbours: Vec<&LaunchRecord> = starts.filter(|start| is_neighbour(start, session, since)).collect();
+            let neighbours = neighbours_of(own, state, since);
             let starting = neighbours.iter().filter(|start| was_starting(start, since));
             (neighbours.len(), starting.count())
         });
@@ -289,9 +281,14 @@ impl Live<'_, '_> {
     }
 }
 
-fn is_neighbour(start: &LaunchRecord, session: Nonce, since: Timestamp) -> bool {
-    let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
-    start.launch.session == session && ended.is_none_or(|ended| ended >= since)
+/// Returns the other launches of a session that were up at any time since `since`. Several may be of one server.
+fn neighbours_of(own: Launch, state: &State, since: Timestamp) -> Vec<&LaunchRecord> {
+    let is_neighbour = |start: &&LaunchRecord| {
+        let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+        let is_other = start.launch.session == own.session && start.launch != own;
+        is_other && ended.is_none_or(|ended| ended >= since)
+    };
+    state.launches().filter(is_neighbour).collect()
 }
 
 /// Returns true if a server was starting at any time since `since`. A server that never became ready was starting until its end.
@@ -304,4 +301,30 @@ fn was_starting(start: &LaunchRecord, since: Timestamp) -> bool {
         .zip(took)
         .and_then(|(launched, took)| launched.checked_add(took).ok());
     ready.is_none_or(|ready| ready >= since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ServerId;
+    use crate::journal::Event;
+
+    #[test]
+    fn another_launch_of_the_same_server_is_a_neighbour() {
+        let mut state = State::default();
+        for launch in 1..=2 {
+            state.apply_hypothetical(Event::ServerStarting {
+                server: ServerId("a".into()),
+                slot: launch - 1,
+                launch,
+                gpus: Vec::new(),
+            });
+        }
+        let launches: Vec<Launch> = state.launches().map(|start| start.launch).collect();
+        let found = neighbours_of(launches[0], &state, Timestamp::MIN);
+        assert_eq!(
+            found.iter().map(|start| start.launch).collect::<Vec<_>>(),
+            launches[1..]
+        );
+    }
 }

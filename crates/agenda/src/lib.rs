@@ -146,6 +146,8 @@ impl<'p> Agenda<'p> {
         self.yields_to = match &step {
             Step::Act(Action::Stop) => Some(Signal::Kill),
             Step::Act(Action::Kill) => None,
+            // A server that waits for its turn is not started yet.
+            Step::Act(Action::Await) => Some(Signal::Drain),
             Step::Act(_) => Some(Signal::Interrupt),
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! One run and its tries: the steps before a try, and the consequences of its end.
 
-use super::step::{Action, MeasuredRun, Run, Step};
+use super::step::{Action, Ending, MeasuredRun, Run, Step};
 use super::strategy::Strategy;
 use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
@@ -80,6 +80,11 @@ impl Agenda<'_> {
         {
             return self.miss_start(attempt, failure);
         }
+        // Once the sweep is asked to end, no server is started, not even for a second try.
+        if needs_server && self.launched.is_none() && self.signal.is_some() {
+            self.leave(Ending::Interrupted);
+            return None;
+        }
         let serve = &self.schedule.plan.serve;
         let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
         let is_attached = matches!(serve.target, Target::Attach(_));
@@ -149,7 +154,7 @@ impl Agenda<'_> {
             // A search looks for loads at which runs fail.
             Some(Strategy::Search(..)) => self.unchecked = Some(task),
             _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
-                self.leave(super::Ending::StoppedOnFailure);
+                self.leave(Ending::StoppedOnFailure);
             }
             Some(Strategy::Exploration(_)) => self.unchecked = Some(task),
             _ => {}

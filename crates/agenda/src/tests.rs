@@ -289,16 +289,25 @@ fn a_refused_reset_concerns_no_run_on_a_fresh_server() {
 }
 
 #[test]
-fn who_is_interrupted_while_it_waits_starts_nothing() {
-    let (words, ending) = perform(SIDE_BY_SIDE, &mut |agenda, action| match action {
-        Action::Await => {
-            assert!(!agenda.signal(Signal::Drain), "a drain lets it wait");
-            assert!(agenda.signal(Signal::Interrupt));
+fn who_is_asked_to_end_while_it_waits_starts_nothing() {
+    for signal in [Signal::Drain, Signal::Interrupt] {
+        let (words, ending) = perform(SIDE_BY_SIDE, &mut |agenda, _| {
+            assert!(agenda.signal(signal));
             ActionOutcome::Abandoned
-        }
-        action => succeed(action),
-    });
-    assert_eq!((&*words, ending), ("await", Ending::Interrupted));
+        });
+        assert_eq!((&*words, ending), ("await", Ending::Interrupted));
+    }
+}
+
+#[test]
+fn a_drain_records_a_lost_run_and_starts_no_server_again() {
+    for (cause, rest) in [(Cause::OomUnderLoad, " failed"), (Cause::CrashedUnderLoad, "")] {
+        let (words, ending) = perform(PLAN, &mut |agenda, action| match action {
+            Action::Run(_) if !agenda.signal(Signal::Drain) => died(cause),
+            action => succeed(action),
+        });
+        assert_eq!((words, ending), (format!("start run1 stop{rest}"), Ending::Interrupted));
+    }
 }
 
 #[test]

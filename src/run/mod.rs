@@ -337,6 +337,8 @@ impl Sweep<'_> {
                 .iter()
                 .any(|(server, slot)| (server, *slot) == (&start.server.id, start.slot))
         };
+        // Other shards may have ended since the last group began. If they cannot be read now, the next group reports that.
+        let _ = writer.with(Recorder::refresh);
         let starts: Vec<Start> = writer.look(|state| {
             let finals = schedule.finals(state).filter(|start| !is_tried(start));
             finals.filter(|start| schedule.has_group(start, state)).collect()

@@ -300,6 +300,19 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_takes_all_finals_and_its_own_servers_first() {
+        let (plan, matrix, state) = measured(PLAN, &CLOSE);
+        let found = [1, 2].map(|index| {
+            let shard = Shard { index, count: 2 };
+            let starts = Schedule::new(&plan, &matrix, shard, false).finals(&state);
+            let names: Vec<String> = starts.map(|start| start.server.name).collect();
+            (names.len(), names[0].clone())
+        });
+        let first = |name: &str| (6, name.to_owned());
+        assert_eq!(found, [first("max_num_seqs=1"), first("max_num_seqs=2")]);
+    }
+
+    #[test]
     fn a_clear_winner_needs_no_final() {
         let clear = [CLOSE[0], ("seqs=2", [200.0, 201.0, 199.0]), CLOSE[2]];
         assert!(found(PLAN, &clear).is_empty());

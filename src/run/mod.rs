@@ -364,11 +364,11 @@ impl Sweep<'_> {
     }
 
     /// Returns the GPUs of the arms of a comparison, which run side by side: two sets, each large enough for the larger arm.
-    fn sets(&self, node: &Node) -> [Vec<u32>; 2] {
+    async fn sets(&self, node: &Node) -> [Vec<u32>; 2] {
         let is_compared = self.plan.compare.is_some();
         let arms = self.wanted.servers().take_while(|_| is_compared);
         let largest = arms.map(|server| demand(&self.plan.exec, node.capacity, &server)).max();
-        node.sets(largest.unwrap_or(0) as usize)
+        node.sets(largest.unwrap_or(0) as usize).await
     }
 
     /// Returns the starts with remaining work, each with its needs.

@@ -7,6 +7,7 @@ use crate::plan::{Exec, Parallel, Plan};
 use crate::selection::packed::{Capacity, choose};
 use crate::server::claim::Claim;
 use crate::server::cpus::{Cpus, Division, near_device};
+use crate::server::settle::held_by_others;
 use crate::table::count_gpus;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
@@ -119,10 +120,18 @@ impl Node {
         })
     }
 
-    /// Returns two sets of `size` GPUs that have none in common.
-    pub(super) fn sets(&self, size: usize) -> [Vec<u32>; 2] {
-        let first = choose(&self.gpus, size);
-        let rest: Vec<u32> = self.gpus.iter().copied().filter(|gpu| !first.contains(gpu)).collect();
+    /// Returns two sets of `size` GPUs that have none in common, if possible of GPUs that nobody uses now.
+    pub(super) async fn sets(&self, size: usize) -> [Vec<u32>; 2] {
+        if size == 0 {
+            return Default::default();
+        }
+        let held = held_by_others(&self.gpus).await;
+        let is_held = |number: &u32| held.iter().any(|gpu| gpu.index == *number);
+        let is_idle = |gpu: &u32| !is_held(gpu) && self.claim(&[*gpu]).is_ok();
+        let idle: Vec<u32> = self.gpus.iter().copied().filter(is_idle).collect();
+        let gpus = if idle.len() < 2 * size { &self.gpus } else { &idle };
+        let first = choose(gpus, size);
+        let rest: Vec<u32> = gpus.iter().copied().filter(|gpu| !first.contains(gpu)).collect();
         let second = choose(&rest, size);
         [first, second]
     }

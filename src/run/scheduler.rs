@@ -77,7 +77,7 @@ impl<'a> Scheduler<'a> {
             share,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
-            sets: sweep.sets(node),
+            sets: sweep.sets(node).await,
             chosen: RefCell::default(),
             held_since: Cell::new(None),
             is_announced: Cell::new(false),

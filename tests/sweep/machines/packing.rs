@@ -57,6 +57,18 @@ impl Node {
         Node(harness)
     }
 
+    /// Makes this process hold memory of a GPU. Returns the file to remove in order to release it.
+    fn occupy(&self, gpu: u32) -> std::path::PathBuf {
+        std::fs::create_dir(self.ledger()).expect("created");
+        let note = format!(
+            r#"{{"pid": {}, "started": 0, "gpu": "h100", "devices": [{gpu}], "mib": 70000, "late_ms": 3600000}}"#,
+            std::process::id()
+        );
+        let path = self.ledger().join("1.json");
+        std::fs::write(&path, note).expect("written");
+        path
+    }
+
     fn ledger(&self) -> std::path::PathBuf {
         self.0.folder.path().join("gpus")
     }
@@ -320,6 +332,16 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
 }
 
 #[test]
+fn a_comparison_leaves_gpus_in_use_alone() {
+    let node = Node::new(ARMS);
+    node.occupy(0);
+    let output = node.run(&["run", "plan.toml", "-o", "out", "--set", "exec.wait=1s"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let used = launches(&node.out("out")).into_iter().flat_map(|(_, _, gpus)| gpus);
+    assert_eq!(used.collect::<BTreeSet<u64>>(), BTreeSet::from([2, 3, 4, 5]));
+}
+
+#[test]
 fn killed_in_the_middle_nothing_is_left_and_the_rest_is_done() {
     let node = Node::new(PLAN);
     let directory = node.out("out");
@@ -399,15 +421,7 @@ fn gpus_are_those_that_vsweep_itself_may_use() {
 #[test]
 fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
     let node = Node::new(&PLAN.replace("[1, 2, 4]", "8").replace("[4, 16]", "4"));
-    std::fs::create_dir(node.ledger()).expect("created");
-    let stranger = |started: u64| {
-        let note = format!(
-            r#"{{"pid": {}, "started": {started}, "gpu": "h100", "devices": [5], "mib": 70000, "late_ms": 3600000}}"#,
-            std::process::id()
-        );
-        std::fs::write(node.ledger().join("1.json"), note).expect("written");
-    };
-    stranger(0);
+    let stranger = node.occupy(5);
     let refused = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
     assert!(
@@ -430,7 +444,7 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
             .count()
     };
     wait_for("the second session", || sessions() == 2);
-    std::fs::remove_file(node.ledger().join("1.json")).expect("it is there");
+    std::fs::remove_file(stranger).expect("it is there");
     assert!(vsweep.wait().expect("a child").success());
     assert_eq!(recorded_outcomes(&node.out("out")).len(), 4);
 }

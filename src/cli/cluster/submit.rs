@@ -132,10 +132,9 @@ impl Submission<'_> {
         let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
         open.map(|(name, servers)| {
             let demands = servers.iter().map(|server| demand(&self.plan.exec, one, server));
-            let gpus = match is_side_by_side {
-                true => demands.sum(),
-                false => demands.max().unwrap_or(0),
-            };
+            let widest = demands.max().unwrap_or(0);
+            // The arms of a comparison swap their GPUs, so the smaller one needs as many as the larger one.
+            let gpus = if is_side_by_side { 2 * widest } else { widest };
             (name.clone(), gpus.div_ceil(nodes))
         })
         .collect()

@@ -310,6 +310,9 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
     let again = node.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(node.run(&["verify", "out"]).status.success());
+    // Both arms get as many GPUs as the larger one needs.
+    let shown = node.run(&["submit", "plan.toml", "-o", "slurm", "--slurm", "--dry-run"]);
+    assert!(said(&shown).contains("--gres=gpu:4"), "{}", said(&shown));
     // Two servers of eight GPUs do not fit on eight GPUs.
     let large = node.run(&["run", "plan.toml", "-o", "large", "--set", "exec.gpus=8"]);
     assert_eq!(large.status.code(), Some(2), "{}", said(&large));

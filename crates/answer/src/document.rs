@@ -5,10 +5,9 @@ use super::experiment::Config;
 use super::model::NoiseEstimate;
 use super::optimization::OptimizationFound;
 use super::planned::PlannedComparison;
+pub use super::{estimate::Estimate, remark::Remark};
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
-
-pub use super::{estimate::Estimate, remark::Remark};
 
 /// The version of the document's format.
 pub const VERSION: u32 = 1;

@@ -42,6 +42,6 @@ pub use output::vllm_tree::{ExportSummary, write_vllm_tree};
 pub use output::write::{LiveTables, ReportOutput, judge, rewrite_all, write_all};
 pub use rows::{Runs, read_runs};
 pub use sentences::Best;
-pub use sentences::parts::name as metric_in_words;
 pub use source::{read_any, read_records};
+pub use texts::words::name as metric_in_words;
 pub use timeline::{RequestSamples, write_timeline};

@@ -1,5 +1,4 @@
-//! Parameters of a native benchmark as typed values, grouped by purpose. All problems are reported at once. Flags of `vllm bench serve` and
-//! of its Rust client that have no counterpart here are refused, each with the reason.
+//! Parameters of a native benchmark as typed values. Flags of vLLM's clients without a counterpart here are refused, with the reason.
 
 use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;

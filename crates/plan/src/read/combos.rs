@@ -88,6 +88,7 @@ impl Reader<'_> {
         };
         let source = self.sources.add(&path, text.as_str());
         let root = json_text::parse(&text, source, &mut self.found);
+        let problems = self.found.count();
         for record in root.children() {
             self.check_spellings(record.entries());
             // A combination of server settings may set `command` and `env.NAME`, which are not flags.
@@ -96,7 +97,13 @@ impl Reader<'_> {
                 Side::Bench => self.check_flags(record.entries(), side.table()),
             }
         }
-        records(&root, &mut self.found)
+        let combos = records(&root, &mut self.found);
+        // What is wrong in a file is said once, and not again about the servers that it would make.
+        if self.found.count() > problems {
+            Vec::new()
+        } else {
+            combos
+        }
     }
 
     /// Rejects command lines and variables that a combination in a parameter file cannot have.

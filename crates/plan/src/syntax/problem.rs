@@ -283,7 +283,12 @@ impl Diagnostics {
         })
     }
 
-    /// Returns true if there are no errors so far; warnings do not count.
+    /// Returns the number of errors so far; warnings do not count.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns true if there are no errors so far.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

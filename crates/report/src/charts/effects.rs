@@ -35,7 +35,7 @@ fn draw(subject: &ChartContext<'_>, workload: &str, effects: &[Effect]) -> Optio
     let title = of_workload("Effect of each setting", workload);
     let note = "The recommended server against those that differ from it in this setting alone, at the recommended load. Lines: 95 % \
                 intervals.";
-    // Bars would look like results, so there is no chart if nothing is known.
+    // Bars would look like results, so nothing is drawn if nothing is known.
     let is_known = effects.iter().any(|effect| effect.verdict != Verdict::Undecided);
     is_known.then(|| subject.chart(title, note.to_owned(), panels))
 }

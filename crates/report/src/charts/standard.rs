@@ -5,7 +5,7 @@ use super::curves::{Lines, draw};
 use crate::chart::Chart;
 use crate::findings::ranking::Ranking;
 use crate::findings::variation::{curves_along, swept, varying};
-use crate::sentences::parts::{name, title};
+use crate::texts::words::{name, title};
 use itertools::Itertools;
 use vsweep_plan::Plot;
 use vsweep_record::table::Column;

@@ -2,9 +2,8 @@
 
 use super::{Comparison, Figure};
 use crate::ordered::Ordered;
-use crate::sentences::parts::name;
 use crate::texts::changes::change_and_interval;
-use crate::texts::words::show_figure;
+use crate::texts::words::{name, show_figure};
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,9 +1,8 @@
 //! Describes the result of a plan's comparison.
 
 use crate::compare::{between_servers, word};
-use crate::sentences::parts::name;
 use crate::texts::changes::change_within;
-use crate::texts::words::short_label;
+use crate::texts::words::{name, short_label};
 use itertools::Itertools;
 use vsweep_answer::BrokenServer;
 use vsweep_base::shell::shell_command;

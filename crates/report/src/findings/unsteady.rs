@@ -3,8 +3,7 @@
 
 use super::variation::{settings, varying};
 use crate::ordered::Ordered;
-use crate::sentences::parts::name;
-use crate::texts::words::{say, show_number};
+use crate::texts::words::{name, say, show_number};
 use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Code;

@@ -1,9 +1,9 @@
 //! The effect of each setting at the recommended point, in words: its size, its interval, and better or worse. Settings that make no
 //! difference, and those that are not known to make one, are listed separately.
 
-use super::parts::{change, name, title};
+use super::parts::change;
 use crate::texts::changes::brief_change;
-use crate::texts::words::{say_setting, short_name};
+use crate::texts::words::{name, say_setting, short_name, title};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answer, Effect, QuestionAnswer, Verdict};

@@ -73,24 +73,6 @@ pub fn change(ratio: Estimate) -> String {
     change_within(ratio.value, Some((ratio.low, ratio.high)))
 }
 
-/// A metric as people call it, without its unit.
-pub fn title(metric: &str) -> String {
-    let title = axis_title(metric);
-    title
-        .rsplit_once(" (")
-        .map_or(title.clone(), |(name, _)| name.to_owned())
-}
-
-/// A metric within a sentence: `output throughput`, `p99 TTFT`.
-pub fn name(metric: &str) -> String {
-    let title = title(metric);
-    let mut letters = title.chars();
-    match (letters.next(), letters.clone().next()) {
-        (Some(first), Some(second)) if !second.is_uppercase() => first.to_lowercase().chain(letters).collect(),
-        _ => title,
-    }
-}
-
 /// A margin: `1 %`, `0.5 %`.
 pub fn margin(part: f64) -> String {
     let percent = (part * 1e4).round() / 100.0;

@@ -1,6 +1,7 @@
 //! Warnings to read before deploying the recommended server, a sentence each.
 
-use super::parts::{change, name, percent, target};
+use super::parts::{change, percent, target};
+use crate::texts::words::name;
 use itertools::Itertools;
 use vsweep_answer::{Alone, Answer, Facts, Warning};
 use vsweep_base::closed_list::in_words;

@@ -1,7 +1,6 @@
 //! Criteria of targets in words.
 
-use super::words::{axis_title, show_number};
-use crate::sentences::parts::name;
+use super::words::{axis_title, name, show_number};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, Operator, Quantity, RequestLimit, Target};
 

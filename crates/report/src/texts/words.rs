@@ -270,6 +270,24 @@ fn trim_zeros(text: String) -> String {
     }
 }
 
+/// A metric as people call it, without its unit.
+pub fn title(metric: &str) -> String {
+    let title = axis_title(metric);
+    title
+        .rsplit_once(" (")
+        .map_or(title.clone(), |(name, _)| name.to_owned())
+}
+
+/// A metric within a sentence: `output throughput`, `p99 TTFT`.
+pub fn name(metric: &str) -> String {
+    let title = title(metric);
+    let mut letters = title.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => first.to_lowercase().chain(letters).collect(),
+        _ => title,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

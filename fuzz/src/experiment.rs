@@ -2,6 +2,7 @@
 
 use crate::files::Folder;
 use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::ReportOptions;
 use vsweep::report::{self, texts::status::Status};
 
 /// The journal's name, which its first line repeats.
@@ -14,7 +15,7 @@ pub fn read(folder: &Folder) {
     if let Ok(state) = journal::load(&directory, Check::Hashes) {
         let _ = Status::now(&directory, &state).map(|status| status.to_text());
     }
-    let _ = report::read_any(&root, &|_| None);
+    let _ = report::read_any(&root, &|_| None, |_| ReportOptions::default());
 }
 
 /// The line with a checksum that fits, so that inputs get behind it: one in a few billion would by chance.

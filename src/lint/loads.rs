@@ -250,7 +250,7 @@ fn how_to_ask(key: &str, settings: &NativeSettings, is_own: bool, judged_by: Jud
         return settings.figures.targets.is_empty().then(|| remedy.to_owned());
     }
     if DETAILS.contains(&key) {
-        let is_kept = matches!(judged_by, JudgedBy::Target) || settings?.figures.save_detailed;
+        let is_kept = matches!(judged_by, JudgedBy::Target) || settings.figures.save_detailed;
         let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
         return (!is_kept).then(|| remedy.to_owned());
     }

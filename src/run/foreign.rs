@@ -190,7 +190,7 @@ fn figures(result: &Params, server: &ServerConfig, point: &Point, lost_names: &m
             .is_some();
         is_set && !ECHOED.contains(&name)
     };
-    let measured = measured(&result).map(|(name, value)| (name.clone(), value.clone()));
+    let measured = measured(result).map(|(name, value)| (name.clone(), value.clone()));
     let (lost, kept): (Params, Params) = measured.partition(|(name, _)| set(name));
     lost_names.extend(lost.into_iter().map(|(name, _)| name));
     kept

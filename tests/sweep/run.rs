@@ -697,7 +697,7 @@ fn a_program_behind_the_url_that_is_no_server_of_vllm_is_told_at_once() {
     harness.write("plan.toml", &text);
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let told = format!("wrong server: {url}/health answers HTTP 404; that is not a server of vLLM");
+    let told = format!("wrong server: {url}/health answers HTTP 404; this is not a server with vLLM's API");
     assert!(said(&output).contains(&told), "{}", said(&output));
 }
 

@@ -371,11 +371,7 @@ fn whole_sweeps_are_imported() {
 
     let twice = imported(&case("e2e-16")["input"]).expect("a plan");
     assert_eq!(folders(&twice), ["BENCH--x=1", "BENCH--m=a_b", "BENCH--m=a_b"]);
-    assert!(
-        twice.notes[0].contains("load `x=1` is `x=1` once more"),
-        "{:?}",
-        twice.notes
-    );
+    assert!(twice.notes[0].contains("load `x=1` repeats `x=1`"), "{:?}", twice.notes);
 
     assert_eq!(case("e2e-17")["input"]["bench_params"], "25 keys");
     let many: Map<String, Value> = (0..25).map(|i| (format!("a_parameter_{i}"), json!(i))).collect();

@@ -222,7 +222,16 @@ pub fn moments(draws: &[f64]) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
+/// The least probability that the winner or one of its ties is within the margin of the best.
+pub const SURE: f64 = 0.95;
+
 /// Rounds a probability to four digits; further digits are noise of the draws.
 pub fn rounded(probability: f64) -> f64 {
-    (probability * 1e4).round() / 1e4
+    let near = (probability * 1e4).round() / 1e4;
+    // What is not sure is not rounded up to it.
+    if probability < SURE && near >= SURE {
+        near - 1e-4
+    } else {
+        near
+    }
 }

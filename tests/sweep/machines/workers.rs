@@ -183,7 +183,7 @@ fn a_comparison_is_one_workers() {
         .count();
     assert_eq!(measured, 1, "one of them did it all");
     let status = harness.run(&["status", "out"]);
-    assert!(said(&status).contains("nothing is left to do"), "{}", said(&status));
+    assert!(said(&status).contains("nothing left to do"), "{}", said(&status));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         let verified = harness.run(&["verify", "out"]);
         assert_eq!(verified.status.code(), Some(0), "round {round}: {}", said(&verified));
         let status = harness.run(&["status", "out"]);
-        assert!(said(&status).contains("nothing is left to do"), "{}", said(&status));
+        assert!(said(&status).contains("nothing left to do"), "{}", said(&status));
         let results = recorded_outcomes(&directory);
         spare += results.values().map(|count| count - 1).sum::<usize>();
         harness.wait_until_alone();
@@ -429,7 +429,7 @@ fn failed_runs_are_measured_again_by_a_worker_that_is_asked_to() {
     let work = |args: &[&str]| harness.run(&[&["worker", "out", "--group", &group], args].concat());
     assert_eq!(work(&[]).status.code(), Some(0));
     assert_eq!(starts(&directory), 1);
-    assert!(said(&work(&[])).contains("nothing is left") && said(&listed(&[])).contains("nothing is left"));
+    assert!(said(&work(&[])).contains("nothing left to do") && said(&listed(&[])).contains("nothing left to do"));
 
     assert!(said(&listed(&["--retry-failed"])).contains("--retry-failed --group ID"));
     let again = work(&["--retry-failed"]);

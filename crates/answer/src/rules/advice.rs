@@ -9,9 +9,9 @@ use super::super::Random;
 use super::super::asked::Goal;
 use super::super::document::{Advice, QuestionAnswer};
 use super::super::experiment::{Experiment, Scale};
-use super::super::known::{ExperimentFit, moments, rounded};
+use super::super::known::{ExperimentFit, SURE, moments, rounded};
 use super::super::model::relative_to_angle;
-use super::contest::{Margin, SURE};
+use super::contest::Margin;
 use super::entrants::{EntrantFacts, Entrants};
 use super::searches::log_moments;
 

@@ -2,6 +2,7 @@
 //! as the winner.
 
 use super::super::document::WinReason;
+use super::super::known::SURE;
 use vsweep_strategy::stats::Better;
 
 /// An entrant, reduced to the figures by which a contest is decided.
@@ -55,9 +56,6 @@ pub enum Reason {
     MorePerGpu(usize),
     FewerChanges(usize),
 }
-
-/// The least probability that the winner or one of its ties is within the margin of the best.
-pub const SURE: f64 = 0.95;
 
 impl Margin {
     /// Returns true if a value is worse than the best by no more than the margin, or by no more than a unit.

@@ -14,7 +14,6 @@ mod together;
 mod warnings;
 
 pub(super) use advice::advice;
-pub use contest::SURE;
 pub(super) use entrants::Entrants;
 pub(super) use frontier::frontier;
 pub(super) use question::{Settled, settle};

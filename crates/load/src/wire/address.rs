@@ -143,7 +143,7 @@ mod tests {
             (
                 "http://h:1",
                 ErrorKind::TimedOut.into(),
-                "h:1: not open within 30 s; look",
+                "h:1: not open within 30 s; check",
             ),
             ("https://h:1", ErrorKind::BrokenPipe.into(), "write http:// in base_url"),
             (

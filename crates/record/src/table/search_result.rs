@@ -126,7 +126,7 @@ mod tests {
     /// Begins a session whose plan has one search, on so many starts.
     fn plan(state: &mut State, starts: u32) {
         state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
-            plan: RecordedPlan::new("plan", String::new(), &[], &[SearchId("q".into())]),
+            plan: RecordedPlan::new("plan", String::new(), &[], &[SearchId("00000000000000aa".into())]),
             searches: u64::from(starts),
             starts,
             ..SessionStarted::default()
@@ -135,7 +135,7 @@ mod tests {
 
     /// Begins the search on a start, and ends it with a load, if there is one.
     fn search(state: &mut State, slot: u32, load: Option<f64>) {
-        let search = SearchId("q".into());
+        let search = SearchId("00000000000000aa".into());
         let target = Target {
             name: "chat".into(),
             criteria: Vec::new(),

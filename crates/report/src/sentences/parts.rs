@@ -2,7 +2,7 @@
 
 use crate::texts::changes::change_within;
 use crate::texts::criteria::bound;
-use crate::texts::words::{axis_title, show_number, with_range};
+use crate::texts::words::{show_number, with_range};
 use vsweep_answer::{Answer, Entrant, Estimate, Goal, QuestionAnswer, Target, Winner};
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.

@@ -489,7 +489,9 @@ mod apart_tests {
         ) {
             let groups = |starts_apart: bool| -> (Vec<Need>, Vec<Work>) {
                 let group = |(power, starts, starting, runs, running): &(u32, u64, u32, u64, u32)| {
-                    let (starting_s, running_s) = (f64::from(*starting), if *runs > 0 { f64::from(*running) } else { 0.0 });
+                    // Whole seconds for each start and run: no sum is rounded, so no order of ends depends on rounding.
+                    let starting_s = f64::from(*starting) * *starts as f64;
+                    let running_s = f64::from(*running) * *runs as f64;
                     let need = Need { gpus: 1 << power, seconds: starting_s + running_s, alone: false };
                     (need, Work { starts: *starts, starting_s, runs: *runs, running_s, starts_apart })
                 };

@@ -109,7 +109,7 @@ impl Status {
                     several => format!("{several} servers are"),
                 }
             ),
-            ([], _) if is_done => "nothing is left to do\n".to_owned(),
+            ([], _) if is_done => "nothing left to do\n".to_owned(),
             ([], _) if self.cluster.as_ref().is_some_and(|cluster| cluster.unknown.is_some()) => String::new(),
             ([], _) if self.cluster.as_ref().is_some_and(Cluster::is_at_work) => {
                 "no worker is at work yet\n".to_owned()

@@ -82,18 +82,24 @@ impl Optimized {
         let chance = self
             .draws(view, best, rivals)
             .chance(best, self.rules.margin, &is_rival);
-        chance * (1.0 - self.surprise())
+        chance * (1.0 - self.surprise(best))
     }
 
     /// Returns the probability that the best is a candidate that no surface knows of, such as two settings that are good only together and
     /// were never started together. It is Jeffreys' estimate for an event that no start has shown.
-    fn surprise(&self) -> f64 {
-        let all = self.candidates.len() as f64;
-        let started: BTreeSet<usize> = self.trials.iter().map(|(at, _)| *at).collect();
-        if self.is_unbeatable() || self.is_predicted() {
+    fn surprise(&self, best: usize) -> f64 {
+        if self.is_predicted() {
             return 0.0;
         }
-        0.5 / (self.trials.len() as f64 + 1.0) * (1.0 - started.len() as f64 / all)
+        let started: BTreeSet<usize> = self.trials.iter().map(|(at, _)| *at).collect();
+        let reached = self.reached(best).map(|value| value + self.rules.margin);
+        let can_win = |at: &usize| match (self.candidates[*at].most, reached) {
+            (Some(most), Some(reached)) => most > reached,
+            _ => true,
+        };
+        let all = self.candidates.len();
+        let unknown = (0..all).filter(|at| !started.contains(at) && can_win(at)).count();
+        0.5 / (self.trials.len() as f64 + 1.0) * unknown as f64 / all as f64
     }
 
     /// Returns the largest value that the plan allows a candidate, if its starts reached it.

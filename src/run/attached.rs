@@ -3,6 +3,7 @@
 
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer};
+use crate::agenda::Ending;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Differences, Fingerprint};
 use crate::ids::ServerId;
@@ -81,7 +82,11 @@ impl Sweep<'_> {
     /// finished first.
     pub fn begins_anew(&self, state: &State) -> bool {
         let last = state.last_session().and_then(|session| session.ended.as_deref());
-        self.plan.serve.fresh && (last == Some("finished") || !self.schedule().has_work(state))
+        // Work for which `max_time` is too short could never be finished.
+        let is_over = [Ending::Finished, Ending::OutOfTime]
+            .map(|ending| Some(ending.reason()))
+            .contains(&last);
+        self.plan.serve.fresh && (is_over || !self.schedule().has_work(state))
     }
 
     /// Retires, in an imagined state, the results that a session which begins now would retire because the plan asks for it.

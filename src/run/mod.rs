@@ -166,7 +166,11 @@ impl Sweep<'_> {
             return Ok(Ending::NothingLeft);
         }
         let most = self.plan.max_time.filter(|_| has_work);
-        let spent = writer.look(|state| match self.begins_anew(state) {
+        let all_outdated = |state: &State| {
+            let mut servers = state.runs().map(|run| &run.server);
+            !outdated.is_empty() && servers.all(|server| outdated.iter().any(|(id, _)| id == server))
+        };
+        let spent = writer.look(|state| match self.begins_anew(state) || all_outdated(state) {
             true => Duration::ZERO,
             false => state.time_of_work(),
         });
@@ -178,22 +182,22 @@ impl Sweep<'_> {
         if let Some(left) = left.filter(|_| !is_spent) {
             interrupt.drain_after(left);
         }
+        let machine = facts::machine().await;
+        self.begin(changes, Some(machine), writer).await?;
+        // The starts of an optimisation are known once it is recorded.
+        let is_left = has_work && (!outdated.is_empty() || writer.look(|state| self.schedule().has_work(state)));
         // Once the time is spent, only an edited plan is recorded.
-        let has_work = has_work && !is_spent;
+        let has_work = is_left && !is_spent;
         let directory = writer.with(|recorder| recorder.directory().clone());
         if self.share.is_none() || !directory.manifest().exists() {
             facts::collect(self.plan).await.write(&directory, has_work)?;
         }
-        let machine = facts::machine().await;
-        self.begin(changes, Some(machine), writer).await?;
-        // The starts of an optimisation are known once it is recorded.
-        let has_work = has_work && (!outdated.is_empty() || writer.look(|state| self.schedule().has_work(state)));
         for (server, reason) in outdated.into_iter().filter(|_| has_work) {
             writer.record(Event::ResultsRetired { server, reason }).await?;
         }
         let ending = match has_work {
             true => self.work(writer, interrupt).await?,
-            false if is_spent => Ending::OutOfTime,
+            false if is_left => Ending::OutOfTime,
             false => Ending::NothingLeft,
         };
         let ending = match ending {
@@ -332,11 +336,7 @@ impl Sweep<'_> {
     /// Returns the open starts of the finals, without those in `tried`, and notes them for the user.
     fn finals(&self, writer: &SessionWriter<'_>, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let schedule = self.schedule();
-        let is_tried = |start: &Start| {
-            tried
-                .iter()
-                .any(|(server, slot)| (server, *slot) == (&start.server.id, start.slot))
-        };
+        let is_tried = |start: &Start| tried.contains(&(start.server.id.clone(), start.slot));
         // Other shards may have ended since the last group began. If they cannot be read now, the next group reports that.
         let _ = writer.with(Recorder::refresh);
         let starts: Vec<Start> = writer.look(|state| {

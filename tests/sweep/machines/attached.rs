@@ -194,6 +194,20 @@ fn another_server_at_the_address_begins_anew() {
 }
 
 #[test]
+fn another_server_at_the_address_has_the_whole_time() {
+    let harness = Harness::new();
+    let (first, second) = (server(&harness, "4"), server(&harness, "8"));
+    let proxy = Proxy::to(first.port, Vec::new());
+    let path = plan(&harness, &proxy.url, "");
+    assert!(harness.run(&["run", &path, "-o", "out"]).status.success());
+    proxy.to.store(second.port, Ordering::SeqCst);
+    let output = harness.run(&["run", &path, "-o", "out", "--set", "max_time=1ms"]);
+    assert!(said(&output).contains("out of time"), "{}", said(&output));
+    let journal = journals(&harness.folder.path().join("out")).concat();
+    assert!(journal.contains("\"results_retired\":{"), "{journal}");
+}
+
+#[test]
 fn a_search_on_another_server_begins_anew() {
     let harness = Harness::new();
     let (first, second) = (server(&harness, "4"), server(&harness, "8"));
@@ -350,4 +364,17 @@ fn what_is_behind_a_url_is_measured_anew_if_the_plan_asks() {
         "{retired:?}"
     );
     verify(&harness);
+}
+
+#[test]
+fn a_server_is_measured_anew_after_a_sweep_that_ran_out_of_time() {
+    let harness = Harness::new();
+    let server = server(&harness, "4");
+    let path = plan(&harness, &server.url(), "fresh = true\n");
+    for sessions in 1..=2 {
+        let output = harness.run(&["run", &path, "-o", "out", "--set", "max_time=1ms"]);
+        assert!(said(&output).contains("out of time"), "{}", said(&output));
+        let journal = journals(&harness.folder.path().join("out")).concat();
+        assert_eq!(journal.matches("\"session_started\":{").count(), sessions, "{journal}");
+    }
 }

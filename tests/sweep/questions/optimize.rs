@@ -250,6 +250,13 @@ fn a_budget_ends_it_and_a_larger_one_goes_on() {
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(started(&harness.folder.path().join("out")).len(), 5);
+    // Without work, no time is missing.
+    harness.write(
+        "plan.toml",
+        &(String::from("max_time = \"1ms\"\n") + &plan("starts = 5")),
+    );
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&output).contains("nothing left to do"), "{}", said(&output));
     harness.write("plan.toml", &plan("budget = \"1s\""));
     let output = harness.run(&["run", "plan.toml", "-o", "short"]);
     assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
@@ -371,9 +378,13 @@ fn a_winner_that_does_not_start_alone_is_retried_once() {
     harness.write("plan.toml", &(text + "[exec]\nparallel = 2\n"));
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("measured once without"), "{}", said(&output));
+    assert!(said(&output).contains("is measured once alone"), "{}", said(&output));
+    let starts =
+        || std::fs::read_to_string(harness.folder.path().join("starts")).map_or(0, |text| text.lines().count());
+    let before = starts();
     let retried = harness.run(&["run", "plan.toml", "-o", "out", "--retry-failed"]);
     assert_eq!(retried.status.code(), Some(3), "{}", said(&retried));
+    assert_eq!(starts(), before + 1, "{}", said(&retried));
 }
 
 #[test]

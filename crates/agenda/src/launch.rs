@@ -96,7 +96,8 @@ impl Agenda<'_> {
         (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] turns this off)"))
     }
 
-    /// Records the end of the server. `held_seconds` is the time from its launch to its end, in which it held its GPUs.
+    /// Records the end of the server. `held_seconds` is the time from the announcement of its launch to its end, in
+    /// which it held its GPUs.
     pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {
         let launched = self.launched.take().expect("only a server that was started is stopped");
         let (cause, detail) = launched.exit.map(|failure| (failure.cause, failure.detail)).unzip();

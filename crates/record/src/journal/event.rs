@@ -214,7 +214,7 @@ pub struct ServerExited {
     /// Time that stopping it took, in seconds; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Time from its launch to its end by a monotonic clock, in seconds; `None` if vsweep did not launch it.
+    /// Time from the announcement of its launch to its end by a monotonic clock, in seconds; `None` if vsweep did not launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<f64>,
 }

@@ -331,10 +331,12 @@ fn tenths(seconds: f64) -> f64 {
 fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
     let servers = inputs.state.servers.iter().map(|(id, server)| {
         let starts = server.launches.iter().enumerate().map(|(at, start)| {
+            let from = since(began, &start.started_at);
+            let ready = start.ready_at.as_deref().and_then(|moment| since(began, moment));
             json!({
                 "start": at + 1,
-                "from": since(began, &start.started_at),
-                "ready": start.ready_seconds().map(tenths),
+                "from": from,
+                "ready": ready.zip(from).map(|(ready, from)| tenths(ready - from)),
                 "to": start.exited_at.as_deref().and_then(|moment| since(began, moment)),
                 "known": inputs.state.last_moment(start.launch.session).and_then(|moment| since(began, moment)),
                 "stop": start.exit.seconds.map(tenths),

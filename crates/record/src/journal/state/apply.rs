@@ -91,7 +91,7 @@ impl State {
                     })
                 });
                 let is_answered = ready.answers.is_some();
-                record.ready = Some(ready);
+                (record.ready, record.ready_at) = (Some(ready), Some(at));
                 if is_answered {
                     self.are_answers_judged = false;
                 }

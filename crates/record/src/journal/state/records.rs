@@ -338,6 +338,8 @@ pub struct LaunchRecord {
     pub gpus: Vec<u32>,
     /// Time of the launch, RFC 3339.
     pub started_at: String,
+    /// Time at which it became ready, RFC 3339.
+    pub ready_at: Option<String>,
     /// Its event when it became ready, if it did. The event's `identity` is always set.
     pub ready: Option<Box<ServerReady>>,
     /// Time of its end, RFC 3339.

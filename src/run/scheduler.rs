@@ -108,10 +108,7 @@ impl<'a> Scheduler<'a> {
                 next => next?,
             };
             if let Some((start, mut allocation)) = next {
-                // Workers on one machine measure without neighbours one after the other. A chosen start has no other worker.
-                let claim = (start.is_alone() && !is_chosen).then(|| Claim::named("alone"));
-                let is_free = claim.as_ref().is_none_or(Option::is_some);
-                let lease = match is_free && writer.look(|state| schedule.has_group(&start, state)) {
+                let lease = match writer.look(|state| schedule.has_group(&start, state)) {
                     true => share.leases.take(&group_name(self.sweep.plan, &start))?,
                     false => None,
                 };
@@ -121,7 +118,6 @@ impl<'a> Scheduler<'a> {
                 if lease.is_some() {
                     // The lease is kept, because no other worker may take it between two of these starts, perhaps on another node.
                     self.chosen.replace(lease.clone().filter(|_| is_chosen));
-                    allocation._claims.extend(claim.flatten());
                     allocation.lease = lease;
                     return Ok(Some((start, allocation)));
                 }
@@ -168,14 +164,27 @@ impl<'a> Scheduler<'a> {
             if !self.has_room(free.len(), under_way.len()) {
                 return pending().await;
             }
+            // Sessions on one machine measure without neighbours one after the other. Nothing is held during the wait.
+            let is_alone = self.waiting.borrow().iter().any(|(start, _)| start.is_alone());
+            let claim = is_alone.then(|| Claim::named("alone"));
+            if let Some(None) = claim {
+                self.held_since.set(None);
+                writer.notify(Update::Note(
+                    "waiting while another vsweep measures alone on this machine",
+                ))?;
+                sleep(CHECK_PERIOD).await;
+                continue;
+            }
             let held = settle::held_by_others(&free).await;
             let is_idle = |number: &u32| held.iter().all(|gpu| gpu.index != *number);
             let idle = free.iter().copied().filter(is_idle).collect();
-            if let Some(next) = self.take(idle, under_way) {
+            if let Some((start, mut allocation)) = self.take(idle, under_way) {
                 self.held_since.set(None);
                 self.is_announced.set(false);
-                return Ok(Some(next));
+                allocation._claims.extend(claim.flatten().filter(|_| start.is_alone()));
+                return Ok(Some((start, allocation)));
             }
+            drop(claim);
             self.await_others(&free, under_way.is_empty(), writer).await?;
         }
     }
@@ -277,7 +286,12 @@ impl<'a> Scheduler<'a> {
         }
         if since.elapsed() >= PATIENCE && !self.is_announced.replace(true) {
             let by = settle::holders_of(free).await;
-            let note = format!("waiting for GPUs, at most {}: {by}", show_duration(limit));
+            // A worker waits as long as another one works.
+            let at_most = match self.share {
+                None => format!(", at most {}", show_duration(limit)),
+                Some(_) => String::new(),
+            };
+            let note = format!("waiting for GPUs{at_most}: {by}");
             writer.notify(Update::Note(&note))?;
         }
         sleep(CHECK_PERIOD).await;

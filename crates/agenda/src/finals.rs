@@ -305,11 +305,12 @@ mod tests {
         let found = [1, 2].map(|index| {
             let shard = Shard { index, count: 2 };
             let starts = Schedule::new(&plan, &matrix, shard, false).finals(&state);
-            let names: Vec<String> = starts.map(|start| start.server.name).collect();
-            (names.len(), names[0].clone())
+            let starts = starts.map(|start| format!("{}: {}", start.server.name, start.slot));
+            starts.collect::<Vec<String>>().join(", ")
         });
-        let first = |name: &str| (6, name.to_owned());
-        assert_eq!(found, [first("max_num_seqs=1"), first("max_num_seqs=2")]);
+        let [one, two] = ["max_num_seqs=1", "max_num_seqs=2"];
+        let both = |own: &str, other: &str| format!("{own}: 3, {own}: 4, {own}: 5, {other}: 5, {other}: 4, {other}: 3");
+        assert_eq!(found, [both(one, two), both(two, one)]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl<'a> Schedule<'a> {
     /// The starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts, then one
     /// start, alone on the machine, of each winner and each server tied with a winner, if it was measured next to others. There are none
     /// until all shards have measured everything else. The other shards may have ended by then, so their servers are included, after the
-    /// shard's own. A comparison, or a part of the matrix, has only the advised starts.
+    /// shard's own and from the end. A comparison, or a part of the matrix, has only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
@@ -124,7 +124,9 @@ impl<'a> Schedule<'a> {
         all.into_iter().flat_map(move |finals| {
             let own: Vec<Start> = self.starts_of(Arc::clone(&finals)).collect();
             let is_own = |start: &Start| own.iter().any(|one| one.server.id == start.server.id);
-            let others: Vec<Start> = whole.starts_of(finals).filter(|start| !is_own(start)).collect();
+            let mut others: Vec<Start> = whole.starts_of(finals).filter(|start| !is_own(start)).collect();
+            // Shards that still run share these starts: another shard takes its own from the front.
+            others.reverse();
             own.into_iter().chain(others)
         })
     }

@@ -78,19 +78,28 @@ fn the_load_of_a_search_is_measured_alone() {
 
 #[test]
 fn workers_on_one_machine_measure_alone_one_after_the_other() {
+    measure_alone([["worker", "out"]; 2]);
+}
+
+#[test]
+fn shards_on_one_machine_measure_alone_one_after_the_other() {
+    measure_alone(["1/2", "2/2"].map(|shard| ["run", "plan.toml", "-o", "out", "--shard", shard]));
+}
+
+/// Leaves only the starts without neighbours to these commands, which run at the same time.
+fn measure_alone<const WORDS: usize>(commands: [[&str; WORDS]; 2]) {
     let four =
         plan((20.0, 0.1), "max_concurrency = 1\nnum_prompts = 60\n").replace("[1, 8]", "[4, 8]\nsim_seed = [1, 2]");
     let node = Node::new(&four);
-    // Parts of the plan leave the starts without neighbours to the workers.
+    // Parts of the plan leave out the starts without neighbours.
     for part in ["sim_seed=1", "sim_seed=2"] {
         let output = node.run(&["run", "plan.toml", "-o", "out", "--only", part]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     }
     let submit = node.run(&["submit", "plan.toml", "-o", "out"]);
     assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
-    let mut workers = [(); 2].map(|()| node.start(&["worker", "out"]));
-    for worker in &mut workers {
-        assert_eq!(ended(worker).code(), Some(0));
+    for sweep in &mut commands.map(|command| node.start(&command)) {
+        assert_eq!(ended(sweep).code(), Some(0));
     }
     let journals = journals(&node.out("out"));
     let lines = journals.iter().flat_map(|journal| journal.lines());

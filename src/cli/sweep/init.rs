@@ -183,6 +183,7 @@ fn weights_gb(model: &str) -> Option<f64> {
         Some(experts.parse::<f64>().ok()? * each.parse::<f64>().ok()?)
     });
     let bytes = match () {
+        () if name.contains("bf16") => 2.0,
         // The weights of gpt-oss are published in MXFP4.
         () if ["awq", "gptq", "int4", "fp4", "w4a16", "4bit", "gpt-oss"]
             .iter()
@@ -229,6 +230,7 @@ mod tests {
         assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-FP8", 8), [2, 4, 8]);
         assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-bnb-4bit", 8), [1, 2, 4, 8]);
         assert_eq!(gpu_counts("openai/gpt-oss-120b", 8), [1, 2, 4, 8]);
+        assert_eq!(gpu_counts("unsloth/gpt-oss-120b-BF16", 8), [4, 8]);
         assert_eq!(gpu_counts("/models/Llama-70B/", 8), [4, 8]);
         assert_eq!(gpu_counts("Qwen/Qwen3-8B", 6), [1, 2, 4]);
         assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);

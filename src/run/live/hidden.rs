@@ -27,7 +27,6 @@ pub(super) fn not_hidden(error: &Error) -> String {
 
 /// Hides secrets in a result, or in each regular file of a folder of results.
 fn hide_in_result(result: &Path, secrets: &Secrets) -> Vec<Error> {
-    let is_json = result.extension().is_some_and(|it| it == "json" || it == "jsonl");
     let hidden = match result.symlink_metadata() {
         Ok(found) if found.is_dir() => match fs::read_dir(result) {
             Ok(inside) => {
@@ -36,23 +35,33 @@ fn hide_in_result(result: &Path, secrets: &Secrets) -> Vec<Error> {
             }
             Err(error) => Err(Error::io("read", result)(error)),
         },
-        Ok(found) if found.is_file() && is_json => hide_in_json(result, secrets),
-        Ok(found) if found.is_file() => hide_in_log(result, secrets),
+        Ok(found) if found.is_file() => hide_in_file(result, secrets),
         _ => Ok(()),
     };
     hidden.err().into_iter().collect()
 }
 
-fn hide_in_json(file: &Path, secrets: &Secrets) -> Result<()> {
+/// Hides secrets in a file of a result. A file that is not text is never written, because that would destroy it.
+fn hide_in_file(file: &Path, secrets: &Secrets) -> Result<()> {
     let written = files::read(file, files::MOST_RESULT).map_err(Error::io("read", file))?;
-    let hidden = secrets.redact_json(written.clone());
-    match hidden == written {
+    let is_json = file.extension().is_some_and(|it| it == "json" || it == "jsonl");
+    let is_text = std::str::from_utf8(&written).is_ok();
+    let text = String::from_utf8_lossy(&written);
+    let hidden = match is_json && is_text {
+        true => secrets.redact_json(written.clone()),
+        false => secrets.redact(&text).into_bytes(),
+    };
+    match hidden == text.as_bytes() {
         true => Ok(()),
-        false => write_atomic(file, &hidden),
+        false if is_text => write_atomic(file, &hidden),
+        false => Err(Error::Fatal(format!(
+            "{} is not UTF-8 text, so it was left as it is; remove it before you share the results",
+            file.display()
+        ))),
     }
 }
 
-/// Hides secrets in a program's log, or in another text that it wrote, if there is one.
+/// Hides secrets in a program's log, if there is one.
 pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
@@ -134,6 +143,30 @@ mod tests {
             panic!("one error: {errors:?}")
         };
         assert!(error.to_string().contains("long.json"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_text_stays_and_is_named_if_it_holds_a_secret() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join(RESULT);
+        fs::create_dir_all(&inner).expect("a folder");
+        let files = [
+            ("trace.bin", &b"\xff SEKRIT0123"[..]),
+            ("inputs.json", &b"{\"key\": \"SEKRIT0123\", \"name\": \"\xe9\"}"[..]),
+            ("image.bin", &b"\xff\xd8"[..]),
+        ];
+        for (name, content) in files {
+            fs::write(inner.join(name), content).expect("written");
+        }
+        let mut secrets = Secrets::default();
+        secrets.note("API_KEY", "SEKRIT0123");
+        let errors = hide_in_scratch(folder.path(), &secrets);
+        let notes = errors.iter().map(Error::to_string).collect::<Vec<_>>().join("\n");
+        assert_eq!(errors.len(), 2, "{notes}");
+        for (name, content) in files {
+            assert_eq!(notes.contains(name), name != "image.bin", "{notes}");
+            assert_eq!(fs::read(inner.join(name)).expect("readable"), content, "{name}");
+        }
     }
 
     #[test]

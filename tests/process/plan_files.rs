@@ -401,6 +401,8 @@ fn a_script_has_the_port_the_node_and_the_routes_of_its_server() {
     for part in [
         "curl -fsS -o /dev/null -X POST http://127.0.0.1:9000/flush_cache",
         " 9000; }",
+        "\nhead=${SLURMD_NODENAME:-$(uname -n)}\n",
+        "--dist-init-addr \"$head\":5",
     ] {
         assert!(script.contains(part), "{part} is not in {script}");
     }

@@ -9,7 +9,7 @@ use crate::plan::checks::members::HEAD as FIRST_NODE;
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
-use crate::server::{NAME, host, reset, this_program};
+use crate::server::{NAME, reset, this_program};
 use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -23,10 +23,11 @@ use std::path::{Path, PathBuf};
 /// Port of every server whose command line has none. Only one server runs at a time.
 const PORT: u16 = 8000;
 
-/// Placeholders for the script's variables `run`, `model` and `root`. Their control characters do not occur in a plan by accident.
+/// Placeholders for the script's variables `run`, `model`, `root` and `head`. Their control characters do not occur in a plan by accident.
 const RUN: &str = "\u{1}run\u{1}";
 const MODEL: &str = "\u{1}model\u{1}";
 const ROOT: &str = "\u{1}root\u{1}";
+const NODE: &str = "\u{1}head\u{1}";
 
 const HEAD: &str = include_str!("sh/head.jinja");
 const SERVER: &str = include_str!("sh/server.jinja");
@@ -142,13 +143,16 @@ impl Script<'_> {
             *word = word.replace(NAME, &name).replace(address::PORT, &port.to_string());
         }
         let mut env = server.env.clone();
+        let mut has_head = false;
         for word in argv.iter_mut().chain(env.values_mut()) {
-            *word = word.replace(FIRST_NODE, &host());
+            has_head |= word.contains(FIRST_NODE);
+            *word = word.replace(FIRST_NODE, NODE);
         }
         env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
         let members = serve.protocol.members.commands.iter();
         let log = self.folder.join(format!("{}.log", server.id));
         let launch = context! {
+            has_head => has_head,
             members => members.map(|member| self.comment(&shell_line(member))).collect_vec(),
             health => self.quote(&serve.protocol.health),
             stop => self.command(&BTreeMap::new(), &stop),
@@ -266,7 +270,7 @@ impl Script<'_> {
 
     fn quote_pieces(&self, pieces: Vec<Piece<'_>>) -> String {
         let with_variables = |text: &str| {
-            [RUN, MODEL, ROOT].iter().fold(shell_word(text), |word, mark| {
+            [RUN, MODEL, ROOT, NODE].iter().fold(shell_word(text), |word, mark| {
                 let name = mark.trim_matches('\u{1}');
                 word.replace(&shell_word(mark), &format!("\"${name}\""))
             })

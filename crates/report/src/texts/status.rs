@@ -2,7 +2,7 @@
 
 mod away;
 
-pub use away::{Cluster, TaskStatus, Worker};
+pub use away::{Cluster, TaskStatus, Worker, limit_of_time};
 
 use super::align::terminal_room;
 use super::brief;

@@ -2,6 +2,7 @@
 
 use crate::agenda::{Action, Ending, Schedule};
 use crate::journal::{Directory, State};
+use crate::report::texts::status::limit_of_time;
 use crate::shell::shell_line;
 use crate::units::{show_count, show_many};
 use std::ffi::OsString;
@@ -58,12 +59,10 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
         }
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state, schedule)),
         Ending::OutOfTime => {
-            let more = match shell_line(std::env::args_os()) {
-                line if line.contains("--budget") => "run the same command with a larger --budget to continue",
-                line if line.contains("max_time=") => {
-                    "run the same command with a larger max_time after --set to continue"
-                }
-                _ => "raise max_time in the plan and run the same command again to continue",
+            let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into()).collect();
+            let more = match limit_of_time(&words) {
+                Some(limit) => format!("run the same command with a larger {limit} to continue"),
+                None => "raise max_time in the plan and run the same command again to continue".to_owned(),
             };
             format!("out of time: {} in {root}{retry}; {more}", progress(state, schedule))
         }

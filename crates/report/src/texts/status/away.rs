@@ -6,6 +6,7 @@ use crate::texts::words::show_some;
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{CandidateState, EndReason};
+use vsweep_base::shell::shlex;
 
 /// Most tasks that are named.
 const MOST_NAMED: usize = 4;
@@ -148,14 +149,10 @@ impl Status {
 
     /// Like `next_step`, with the advice to allow more time.
     fn step_with_more_time(&self) -> String {
-        match &self.again {
-            Some(command) if command.contains("--budget") => {
-                "run the plan again with a larger --budget to continue".to_owned()
-            }
-            Some(command) if command.contains("max_time=") => {
-                "run the plan again with a larger max_time after --set to continue".to_owned()
-            }
-            _ => format!("raise max_time in the plan, then {}", self.next_step()),
+        let words = self.again.as_deref().and_then(shlex);
+        match words.and_then(|words| limit_of_time(&words)) {
+            Some(limit) => format!("run the plan again with a larger {limit} to continue"),
+            None => format!("raise max_time in the plan, then {}", self.next_step()),
         }
     }
 
@@ -165,6 +162,26 @@ impl Status {
         let spent = found.filter(|found| found.ended == Some(EndReason::Budget));
         spent.map_or(0, |found| found.count(CandidateState::Open))
     }
+}
+
+/// Returns the option of a command line that limits the time of a sweep, in words; `None` if only the plan limits it.
+pub fn limit_of_time(words: &[String]) -> Option<&'static str> {
+    let is_budget = |word: &String| word == "--budget" || word.starts_with("--budget=");
+    let is_max_time = |setting: &str| setting.split_once('=').is_some_and(|(key, _)| key.trim() == "max_time");
+    let is_set = |(before, word): (&String, &String)| {
+        let after_set = (before == "--set").then_some(word.as_str());
+        after_set
+            .or_else(|| word.strip_prefix("--set="))
+            .is_some_and(is_max_time)
+    };
+    if words.iter().any(is_budget) {
+        return Some("--budget");
+    }
+    words
+        .iter()
+        .tuple_windows()
+        .any(is_set)
+        .then_some("max_time after --set")
 }
 
 /// Counts the workers by host: `3 workers are at work: vs0 (2), vs1`.
@@ -248,5 +265,16 @@ mod tests {
             standing(Some("vsweep run p.toml --set 'max_time=3s' -o r")),
             "not running: out of time; run the plan again with a larger max_time after --set to continue\n"
         );
+        for elsewhere in [
+            "--set compare.max_time=3s",
+            "--set 'name=max_time=3s'",
+            "max_time=3s/p.toml",
+        ] {
+            let command = format!("vsweep run p.toml {elsewhere}");
+            assert_eq!(
+                standing(Some(&command)),
+                format!("not running: out of time; raise max_time in the plan, then continue with: {command}\n")
+            );
+        }
     }
 }

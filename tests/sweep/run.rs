@@ -450,6 +450,9 @@ fn a_directory_holds_the_plan_in_one_format() {
         let directory = harness.folder.path().join("out");
         assert_eq!([given, other].map(|name| directory.join(name).exists()), [true, false]);
     }
+    let own = harness.write("out/plan.toml", "# not of the record\n");
+    let submitted = harness.run(&["submit", "plan.json", "-o", "out"]);
+    assert!(submitted.status.success() && own.exists(), "{}", said(&submitted));
 }
 
 #[test]

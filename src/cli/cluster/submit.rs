@@ -247,7 +247,7 @@ fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> 
     must_not_be_another(directory, &changes, &before, "")?;
     let mut recorder = Recorder::join(directory.clone())?;
     recorder.hide(plan.secrets.clone());
-    write_plan(plan, directory)?;
+    write_plan(plan, directory, &before)?;
     for note in changes.notes() {
         output::print_note(note);
     }

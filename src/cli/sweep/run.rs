@@ -14,7 +14,7 @@ use crate::cli::forecast::{self, Countdown};
 use crate::cli::plan_file::PlanFile;
 use crate::cli::{machine, output};
 use crate::error::{Error, Exit, Result};
-use crate::files::write_atomic;
+use crate::files::{MOST_TEXT, read_text, write_atomic};
 use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report::progress::{Mode, Progress};
@@ -158,7 +158,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<Stat
     recorder.hide(plan.secrets.clone());
     if is_new {
         // Expanding a large plan takes seconds. The sweep is announced before, so that `vsweep status` shows it meanwhile.
-        write_plan(plan, directory)?;
+        write_plan(plan, directory, recorder.state())?;
         recorder.announce()?;
     }
     let mut state = recorder.snapshot();
@@ -169,7 +169,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<Stat
             sweep.imagine_anew(Arc::make_mut(&mut state));
         }
         check_machine(sweep, &state)?;
-        write_plan(plan, directory)?;
+        write_plan(plan, directory, &state)?;
     }
     Ok((recorder, state, changes))
 }
@@ -332,11 +332,21 @@ impl Args {
     }
 }
 
-/// Writes the plan's text into the directory, and removes a text in the other format, which is that of an earlier plan.
-pub fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
+/// Writes the plan's text into the directory, and removes that of the recorded plan if it is in the other format. Another file of that name
+/// is the user's own.
+pub fn write_plan(plan: &Plan, directory: &Directory, state: &State) -> Result<()> {
     let is_json = plan.format == crate::plan::Format::Json;
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())?;
-    let _ = fs::remove_file(directory.plan(!is_json));
+    let other = directory.plan(!is_json);
+    let written = read_text(&other, MOST_TEXT).ok();
+    let is_recorded = |text: String| {
+        state
+            .plan_that_counts()
+            .is_some_and(|(_, _, recorded)| recorded == text)
+    };
+    if written.is_some_and(is_recorded) {
+        let _ = fs::remove_file(other);
+    }
     Ok(())
 }
 

@@ -214,6 +214,7 @@ impl Generator {
             absences: absence.times,
             stamped_share: arrivals.stamped_share(),
             late_connections: self.awaited,
+            undrawn: drive.undrawn,
         })
     }
 

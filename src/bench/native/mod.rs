@@ -31,6 +31,7 @@ use crate::plan::Params;
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
+use crate::units::show_many;
 use crate::validity::Code;
 use nix::errno::Errno;
 pub use prepare::stop_profiler;
@@ -193,6 +194,12 @@ impl NativeRun {
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
         if let Some(error) = load.supply.as_ref().and_then(Supply::error) {
             return Err(broken(error));
+        }
+        if outcome.undrawn > 0 {
+            return Err(broken(format!(
+                "{} had no prompt, because drawing prompts is slower than the rate; add num_prompts, or lower request_rate",
+                show_many(outcome.undrawn as u64, "due request")
+            )));
         }
         if let Err(failure) = refuse_empty(&outcome.samples) {
             return match cut {

@@ -14,8 +14,6 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
-/// Latencies of single requests that are only in a detailed result.
-const DETAILS: [&str; 2] = ["ttft_ms", "tpot_ms"];
 
 /// Parameters of a benchmark that vsweep sets itself: the server of a run, and the file of its result.
 const OURS: [&str; 5] = ["base_url", "host", "port", "result_dir", "result_filename"];
@@ -178,7 +176,8 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let known: LazyCell<Vec<_>, _> = LazyCell::new(|| {
         let read = |load: Params| {
             let settings = match matrix.bench_argv(&load) {
-                Some(argv) => bench::params_of(&argv).and_then(|params| NativeSettings::read(&params).ok()),
+                Some(argv) if bench::speaks_vllm_bench(&argv) => NativeSettings::read(&bench::read_params(&argv)).ok(),
+                Some(_) => None,
                 None => NativeSettings::read(&load).ok().filter(|_| offline.is_none()),
             };
             (load, settings)
@@ -217,7 +216,7 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
                 Quantity::Metric(key) => Some(&**key),
                 Quantity::Attainment(limits) => {
                     let mut limited = limits.iter().map(|limit| limit.latency.name());
-                    limited.find(|name| DETAILS.contains(name))
+                    limited.find(|name| is_detail(name, is_own, judged_by))
                 }
             };
             if let Some(key) = key {
@@ -243,14 +242,21 @@ enum JudgedBy<'a> {
     Plan,
 }
 
+/// Returns true for a latency of single requests that only detailed results have. Every result has `e2el_ms`, but a search reads the
+/// requests of a client other than vsweep's `own` only if all latencies are there.
+fn is_detail(key: &str, is_own: bool, judged_by: JudgedBy<'_>) -> bool {
+    let needs_all = !is_own && matches!(judged_by, JudgedBy::Target);
+    matches!(key, "ttft_ms" | "tpot_ms") || (key == "e2el_ms" && needs_all)
+}
+
 /// Returns a remedy for a figure that the load does not report. If the load generator is not vsweep's `own`, some figures are unknown.
 fn how_to_ask(key: &str, settings: &NativeSettings, is_own: bool, judged_by: JudgedBy<'_>) -> Option<String> {
     if key == GOODPUT {
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
         return settings.figures.targets.is_empty().then(|| remedy.to_owned());
     }
-    if DETAILS.contains(&key) {
-        let is_kept = matches!(judged_by, JudgedBy::Target) || settings.figures.save_detailed;
+    if is_detail(key, is_own, judged_by) {
+        let is_kept = settings.figures.save_detailed || (is_own && matches!(judged_by, JudgedBy::Target));
         let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
         return (!is_kept).then(|| remedy.to_owned());
     }

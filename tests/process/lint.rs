@@ -135,10 +135,10 @@ fn the_files_of_every_dataset_are_looked_at_before_a_server_starts() {
 
 #[test]
 fn a_known_client_must_report_the_figures_by_which_it_is_judged() {
-    let remedy = |client: &str, figure: &str| {
+    let remedy = |client: &str, judged: &str| {
         let text = format!(
             "[serve]\nurl = \"http://127.0.0.1:9\"\n[bench]\ncommand = \"{client}\"\n[bench.params]\nnum_prompts = 9\n\
-             [[assert]]\n\"{figure}\" = \"<=5000\"\n"
+             {judged} = \"<=5000\"\n"
         );
         let said = said(&vsweep(&["check"], &text));
         let about = said
@@ -157,9 +157,24 @@ fn a_known_client_must_report_the_figures_by_which_it_is_judged() {
         ),
         (vllm, "p75_ttft_ms", ""),
         (vllm, "mean_tpot_ms", "add tpot to percentile_metrics in [bench.params]"),
+        (
+            "vsweep bench",
+            "p75_ttft_ms",
+            "add 75 to metric_percentiles in [bench.params]",
+        ),
         ("load --metric-percentiles 75", "p90_ttft_ms", ""),
     ] {
-        assert_eq!(remedy(client, figure), expected, "{client}: {figure}");
+        let judged = format!("[[assert]]\n\"{figure}\"");
+        assert_eq!(remedy(client, &judged), expected, "{client}: {figure}");
+    }
+    let target = "[sla]\nvary = \"max_concurrency\"\nmax = 4\n[[sla.target]]\nname = \"share\"\nattainment = \">=90%\"";
+    for latency in ["ttft_ms", "e2el_ms"] {
+        let needed = remedy("vllm bench serve", &format!("{target}\n{latency}"));
+        assert!(needed.starts_with("set save_detailed = true"), "{latency}: {needed}");
+        assert_eq!(
+            remedy("vllm bench serve --save-detailed", &format!("{target}\n{latency}")),
+            ""
+        );
     }
 }
 

@@ -122,12 +122,15 @@ pub fn remedy_for_figure(offline: Offline, key: &str, params: &Params) -> Option
     }
 }
 
-/// Returns those parameters of a `vllm bench serve` command line that the native benchmark also has; `None` for another program. If the
-/// command line has no rate, `request_rate` is `inf`, because the client then sends all requests at once.
+/// Returns those parameters of a `vllm bench serve` command line that the native benchmark also has; `None` for another program.
 pub fn params_of(argv: &[String]) -> Option<Params> {
-    if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
-        return None;
-    }
+    let is_serve = argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve");
+    is_serve.then(|| read_params(argv))
+}
+
+/// Returns those flags of a command line that are parameters of the native benchmark. Without a rate, `request_rate` is `inf`, because the
+/// client then sends all requests at once.
+pub fn read_params(argv: &[String]) -> Params {
     let command = ServeCommand::of(argv);
     let given = TABLE.all().filter(|(_, param)| command.has(param.name));
     let params = given.filter_map(|(_, param)| {
@@ -141,7 +144,7 @@ pub fn params_of(argv: &[String]) -> Option<Params> {
     });
     let mut params: Params = params.collect();
     params.entry("request_rate").or_insert_with(|| "inf".into());
-    Some(params)
+    params
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub use clients::read_results;
 use contradictions::self_contradiction;
 pub use contradictions::{LoadSpec, figures_contradiction, load_contradiction, measured};
 pub(crate) use engine::of_engine;
-pub use engine::{params_of, remedy_for_figure};
+pub use engine::{params_of, read_params, remedy_for_figure};
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::{PLAN_METRICS, PLAN_PERCENTILES};
@@ -282,7 +282,7 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
 
 /// Returns true if a command has the flags of `vllm bench serve`: the command itself (also below `python -m` and other launchers), and
 /// compatible programs with a `bench` command.
-fn speaks_vllm_bench(argv: &[String]) -> bool {
+pub fn speaks_vllm_bench(argv: &[String]) -> bool {
     let program = argv.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     let is_compatible =
         matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");

@@ -77,6 +77,11 @@ async fn synthetic_prompts_need_no_tokenizer() {
         .map(|body| body["prompt"].as_array().expect("ids"))
         .collect();
     assert!(prompts.iter().all(|ids| ids.len() == 5 && ids[..3] == prompts[0][..3]));
+
+    let params = json!({"dataset_name": "prefix_repetition", "prefix_repetition_num_prefixes": 5, "num_prompts": 9,
+                        "request_rate": 1000, "duration": "3ms"});
+    let (_, bodies) = run(params).await.expect("measured");
+    assert_eq!(bodies.len(), 3, "fewer requests are due than there are prefixes");
 }
 
 #[tokio::test]
@@ -243,6 +248,9 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
         };
         bench::check(&BenchRunner::Native, &params).join("\n")
     };
+    let few =
+        json!({"dataset_name": "prefix_repetition", "num_prompts": 1000, "request_rate": 0.05, "duration": "60s"});
+    assert_eq!(problems(few), "");
     let found = [
         json!({"dataset_name": "sharegpt"}),
         json!({"dataset_name": "random", "dataset_path": "x"}),
@@ -265,7 +273,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank
     without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker
     without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker
-    num_prompts 4 is less than prefix_repetition_num_prefixes; raise num_prompts, or lower that
+    num_prompts 4 is less than prefix_repetition_num_prefixes 10; raise num_prompts, or lower prefix_repetition_num_prefixes
     dataset_name timed_trace sends token ids to be continued; set backend to openai
     a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed
     custom_output_len is -2; it must be a whole number of at least 1, or -1

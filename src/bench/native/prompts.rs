@@ -190,7 +190,11 @@ impl Sources<'_> {
         };
         let mut writer = self.writer();
         let (mut measured, mut talks, mut due_seconds) = (Requests::default(), vec![], vec![]);
-        dataset.draw_in_parts(&self.draw(count, seed.into()), &mut |mut items| {
+        let drawn = count.max(traits.least);
+        dataset.draw_in_parts(&self.draw(drawn, seed.into()), &mut |mut items| {
+            if drawn > count {
+                items.truncate(count);
+            }
             writer.align(&mut items);
             if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);

@@ -199,11 +199,8 @@ impl NativeSettings {
         if settings.side.num_warmups > MOST_WARMUPS {
             reader.wrong("num_warmups", &format!("at most {MOST_WARMUPS}"));
         }
-        let (requests, conversations) = (settings.arrival.max_concurrency, settings.turns.concurrency);
-        if requests
-            .zip(conversations)
-            .is_some_and(|(requests, conversations)| requests != conversations)
-        {
+        let at_once = (settings.arrival.max_concurrency, settings.turns.concurrency);
+        if matches!(at_once, (Some(requests), Some(conversations)) if requests != conversations) {
             reader.problem("multi_turn_concurrency and max_concurrency both limit the conversations at once; keep one");
         }
         settings
@@ -211,6 +208,7 @@ impl NativeSettings {
 
     /// Reports if a run would send no requests, or requests that cannot be drawn.
     fn check_end(&self, reader: &mut ParamReader<'_>) {
+        let (given, least) = (self.prompts.num_prompts(), self.dataset.traits().least);
         let is_open_end = self.prompts.given.is_none() && !self.is_self_timed();
         match self.count() {
             Some(0) if self.prompts.given != Some(0) => reader.problem(
@@ -219,8 +217,8 @@ impl NativeSettings {
             Some(count) if count > MOST_PROMPTS => reader.problem(format!(
                 "{count} prompts come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
             )),
-            Some(count) if count < self.dataset.traits().least && !self.draws_during_run() => reader.problem(format!(
-                "num_prompts {count} is less than prefix_repetition_num_prefixes; raise num_prompts, or lower that"
+            Some(_) if self.prompts.given.is_some() && given < least => reader.problem(format!(
+                "num_prompts {given} is less than prefix_repetition_num_prefixes {least}; raise num_prompts, or lower prefix_repetition_num_prefixes"
             )),
             None if is_open_end && self.dataset.traits().has_turns => reader.problem(
                 "conversations are drawn before the run, and duration does not say how many; add num_prompts, the most that can begin",

@@ -54,7 +54,7 @@ struct Source {
     slots: usize,
 }
 
-/// Returns the datasets that are read from each file, by their names.
+/// Returns the datasets that are read from each file, by their names and parameters and the duration of sending.
 fn sources_by_file(matrix: &Matrix) -> BTreeMap<String, BTreeMap<String, Source>> {
     let mut found: BTreeMap<String, BTreeMap<String, Source>> = BTreeMap::new();
     // Problems of parameters are reported elsewhere.
@@ -68,16 +68,17 @@ fn sources_by_file(matrix: &Matrix) -> BTreeMap<String, BTreeMap<String, Source>
         let weight: f64 = classes.clone().map(|class| class.weight).sum();
         let classes = classes.enumerate().map(|(place, class)| {
             let count = (all as f64 * class.weight / weight) as usize;
-            (Some(place), &class.prompts, count.max(1), 0)
+            (Some(place), &class.prompts, &class.dataset, count.max(1), 0)
         });
-        let whole = (None, &settings.prompts, all, slots);
+        let whole = (None, &settings.prompts, &settings.dataset, all, slots);
         let whole = settings.mix.is_none().then_some(whole);
-        for (class, prompts, count, slots) in classes.chain(whole) {
+        for (class, prompts, dataset, count, slots) in classes.chain(whole) {
             let Some(path) = prompts.dataset_path.clone() else {
                 continue;
             };
             let of_file = found.entry(path).or_default();
-            let known = of_file.entry(prompts.dataset_name.clone()).or_insert_with(|| Source {
+            let key = format!("{} {dataset:?} {:?}", prompts.dataset_name, settings.arrival.duration);
+            let known = of_file.entry(key).or_insert_with(|| Source {
                 settings: settings.clone(),
                 class,
                 count,
@@ -175,20 +176,27 @@ mod tests {
     }
 
     #[test]
-    fn each_dataset_of_a_file_is_drawn_with_the_most_rows() {
+    fn each_dataset_of_a_file_is_drawn_once_with_the_most_rows() {
         let combo = |lines: &str| format!("[[bench.combos]]\ndataset_name = {lines}\n");
         let combos = [
             "\"custom\"\nnum_prompts = 0",
             "\"custom\"\nnum_prompts = 5000",
             "\"sharegpt\"",
             "\"sharegpt\"\nnum_prompts = 9",
+            "\"timed_trace\"\nnum_prompts = 8",
+            "\"timed_trace\"\nnum_prompts = 7\ntimed_trace_sec_multiplier = 2",
         ];
         let head = "[bench.params]\ndataset_path = \"rows.jsonl\"\n";
         let sources = sources(&format!("{head}{}", combos.map(combo).concat()));
         let counts = sources["rows.jsonl"]
-            .iter()
-            .map(|(name, source)| (name.as_str(), source.count));
-        let expected = [("custom", MOST_PROMPTS), ("sharegpt", 1000)];
+            .values()
+            .map(|source| (source.settings.prompts.dataset_name.as_str(), source.count));
+        let expected = [
+            ("custom", MOST_PROMPTS),
+            ("sharegpt", 1000),
+            ("timed_trace", 8),
+            ("timed_trace", 7),
+        ];
         assert_eq!(counts.collect::<Vec<_>>(), expected);
     }
 
@@ -203,7 +211,7 @@ mod tests {
             class("a", 1, "a.jsonl"),
             class("b", 3, "b.jsonl")
         ));
-        let known = |path: &str| sources[path]["custom"].clone();
+        let known = |path: &str| sources[path].values().next().expect("a dataset").clone();
         assert_eq!((known("a.jsonl").class, known("a.jsonl").count), (Some(0), 10));
         assert_eq!((known("b.jsonl").class, known("b.jsonl").count), (Some(1), 30));
     }

@@ -78,12 +78,12 @@ pub(in crate::dataset) fn choose(
             false => exact,
         }
     };
-    let chosen = match split {
-        Some(split) => of_split(split),
-        None => first_found(&SPLITS, of_split).unwrap_or(of_subset.clone()),
-    };
+    let usual = SPLITS.into_iter().find(|usual| !of_split(usual).is_empty());
+    let chosen = split.or(usual).map_or_else(|| of_subset.clone(), of_split);
     let splits = distinct(chosen.iter().filter_map(|name| split_of_part(name)));
-    if split.is_none() && splits.len() > 1 {
+    // Names with a usual split as a word, such as `train_sft`, may be those of several splits. Other names are all read.
+    let is_by_word = usual.is_some_and(|usual| !chosen.iter().any(|name| is_exactly(name, usual)));
+    if split.is_none() && is_by_word && splits.len() > 1 {
         return Err(format!(
             "{dataset} has several splits; set hf_split to one of: {}",
             splits.join(", ")
@@ -217,6 +217,10 @@ mod tests {
             chosen(&chat, None, None),
             Err("org/d has several splits; set hf_split to one of: train_gen, train_sft".to_owned())
         );
+        let parts = |names: [&str; 2]| names.map(|name| format!("{name}-00000-of-00001.parquet")).to_vec();
+        for all in [["java", "python"], ["train/java", "train/python"]].map(parts) {
+            assert_eq!(choose("org/d", &all, None, None), Ok(all), "no split");
+        }
         let both = ["train.jsonl", "train_sft.jsonl"];
         assert_eq!(chosen(&both, None, None), Ok(vec![both[0].to_owned()]));
         assert_eq!(chosen(&both, None, Some("train_sft")), Ok(vec![both[1].to_owned()]));

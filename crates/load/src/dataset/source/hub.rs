@@ -188,7 +188,7 @@ pub(in crate::dataset) fn cache() -> Option<PathBuf> {
     })
 }
 
-/// Returns true if a text may be the name of a data set on the Hub: `ORG/DATASET`, or one of the old names without `ORG`.
+/// Returns true if a text may be the name of a dataset on the Hub: `ORG/DATASET`, or one of the old names without `ORG`.
 pub(in crate::dataset) fn is_name(text: &str) -> bool {
     let is_word = |word: &str| {
         !word.is_empty()

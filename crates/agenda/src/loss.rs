@@ -66,7 +66,7 @@ impl Agenda<'_> {
             attempt.tries += 1;
             attempt.died_in = attempt.begin_again();
             self.attempt = Some(attempt);
-            return Some(self.retrying(&failure));
+            return self.retrying(&failure);
         }
         self.lost_in_a_row += 1;
         let started = attempt.started.expect("the run was begun");
@@ -100,7 +100,7 @@ impl Agenda<'_> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
             self.attempt = Some(attempt);
-            return Some(self.retrying(&failure));
+            return self.retrying(&failure);
         }
         let failure = self.blame(failure, attempt.died_in.is_some());
         match &attempt.died_in {
@@ -199,12 +199,11 @@ impl Agenda<'_> {
         Some(record(Event::GroupGivenUp(Box::new(given_up.compact()))))
     }
 
-    fn retrying(&self, failure: &Failure) -> Step {
+    /// Notes another try; nothing, once the sweep is asked to end and so starts no server.
+    fn retrying(&self, failure: &Failure) -> Option<Step> {
         let name = self.schedule.plan.secrets.redact(&self.server.name);
-        Step::Note(format!(
-            "{name}: trying again after {}: {}",
-            failure.cause.in_words(),
-            failure.detail
-        ))
+        let (cause, detail) = (failure.cause.in_words(), &failure.detail);
+        let note = Step::Note(format!("{name}: trying again after {cause}: {detail}"));
+        self.signal.is_none().then_some(note)
     }
 }

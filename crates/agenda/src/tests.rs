@@ -45,6 +45,7 @@ pub(super) fn perform_next(
     loop {
         let mut event = match agenda.next(state) {
             Step::Record(event, _) => *event,
+            Step::Note(note) if agenda.signal.is_some() && note.contains("trying again") => panic!("{note}"),
             Step::Note(_) => continue,
             Step::Act(action) => {
                 let outcome = script(&mut agenda, &action);

@@ -281,7 +281,9 @@ impl Sweep<'_> {
     /// Records the plan for future workers, unless it already is the one that counts. Starts nothing.
     pub async fn declare(&self, changes: Changes, recorder: &mut Recorder) -> Result<()> {
         if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
-            facts::collect(self.plan).await.write(recorder.directory(), false)?;
+            facts::collect(self.plan)
+                .await
+                .write(recorder.directory(), false, false)?;
             let mut nobody = |_: Update<'_>, _: &Recorder| Ok(());
             let writer = SessionWriter::new(recorder, &mut nobody);
             self.begin(changes, None, &writer).await?;

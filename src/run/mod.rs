@@ -26,7 +26,7 @@ use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{
-    Entry, Event, FIRST_SLOT, GroupBegun, LoadNames, Machine, Recorder, SessionStarted, Shard, State,
+    Entry, Event, FIRST_SLOT, GroupBegun, LoadNames, Machine, Manifest, Recorder, SessionStarted, Shard, State,
 };
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
@@ -189,8 +189,9 @@ impl Sweep<'_> {
         // Once the time is spent, only an edited plan is recorded.
         let has_work = is_left && !is_spent;
         let directory = writer.with(|recorder| recorder.directory().clone());
-        if self.share.is_none() || !directory.manifest().exists() {
-            facts::collect(self.plan).await.write(&directory, has_work)?;
+        if self.share.is_none() || Manifest::gpus_of(&directory).is_none() {
+            let manifest = facts::collect(self.plan).await;
+            manifest.write(&directory, has_work, self.share.is_some())?;
         }
         for (server, reason) in outdated.into_iter().filter(|_| has_work) {
             writer.record(Event::ResultsRetired { server, reason }).await?;

@@ -64,21 +64,35 @@ impl Manifest {
         manifest.first_gpus.or(Some(latest).filter(|count| *count > 0))
     }
 
+    /// Returns what this manifest says of the plan, with what another one says of the machine.
+    fn at(self, machine: Manifest) -> Manifest {
+        Manifest {
+            git_commit: self.git_commit,
+            git_dirty: self.git_dirty,
+            plan: self.plan,
+            options: self.options,
+            ..machine
+        }
+    }
+
     fn of(directory: &Directory) -> Option<Manifest> {
         serde_json::from_str(&read_text(&directory.manifest(), MOST_FACTS).ok()?).ok()
     }
 
-    /// Writes the manifest of the latest session. If that session has no work, the earlier manifest keeps what it says of the machine.
-    pub fn write(mut self, directory: &Directory, has_work: bool) -> Result<()> {
-        if let Some(earlier) = Manifest::of(directory).filter(|_| !has_work) {
-            self = Manifest {
-                git_commit: self.git_commit,
-                git_dirty: self.git_dirty,
-                plan: self.plan,
-                options: self.options,
-                ..earlier
-            };
-        }
+    /// Writes the manifest of the latest session. If that session has no work, the earlier manifest keeps what it says of the machine, and
+    /// a new one has no GPUs. A worker reads the recorded plan, so the earlier manifest keeps what it says of the plan.
+    pub fn write(mut self, directory: &Directory, has_work: bool, is_worker: bool) -> Result<()> {
+        self = match Manifest::of(directory) {
+            Some(earlier) if is_worker && has_work => earlier.at(self),
+            Some(earlier) if is_worker => earlier,
+            Some(earlier) if !has_work => self.at(earlier),
+            None if !has_work => Manifest {
+                gpus: Vec::new(),
+                gpu_driver: None,
+                ..self
+            },
+            _ => self,
+        };
         let latest = self.gpus.len() as u32;
         self.first_gpus = Manifest::gpus_of(directory).filter(|count| *count != latest);
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
@@ -102,14 +116,33 @@ mod tests {
                 gpus: vec!["H100".to_owned(); gpus],
                 ..Manifest::default()
             };
-            manifest.write(&directory, has_work).expect("written");
+            manifest.write(&directory, has_work, false).expect("written");
             let host = Manifest::of(&directory).expect("readable").host;
             (host, Manifest::gpus_of(&directory))
         };
+        assert_eq!(begin("submits", 1, false), ("submits".to_owned(), None));
         assert_eq!(begin("a", 0, true), ("a".to_owned(), None));
         assert_eq!(begin("b", 8, true), ("b".to_owned(), Some(8)));
         assert_eq!(begin("c", 4, true), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, false), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, true), ("d".to_owned(), Some(8)));
+    }
+
+    #[test]
+    fn a_worker_adds_its_machine_to_what_is_known_of_the_plan() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let submitted = Manifest {
+            options: vec!["--set".to_owned(), "runs=5".to_owned()],
+            ..Manifest::default()
+        };
+        submitted.write(&directory, false, false).expect("written");
+        let of_worker = Manifest {
+            gpus: vec!["H100".to_owned(); 8],
+            ..Manifest::default()
+        };
+        of_worker.write(&directory, true, true).expect("written");
+        let options = Manifest::of(&directory).expect("readable").options;
+        assert_eq!((options.len(), Manifest::gpus_of(&directory)), (2, Some(8)));
     }
 }

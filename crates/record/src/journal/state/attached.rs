@@ -110,6 +110,7 @@ mod tests {
     use super::*;
     use crate::journal::event::{Event, RunStarted, SearchStarted, ServerReady};
     use serde_json::Map;
+    use vsweep_base::cause::Cause;
     use vsweep_base::ids::{PointId, SearchId};
     use vsweep_strategy::search::{Seed, Vary};
 
@@ -191,10 +192,8 @@ mod tests {
         assert_eq!(starts, [Some(1), Some(1), Some(3)]);
     }
 
-    #[test]
-    fn a_search_on_another_server_begins_anew() {
-        let mut state = State::default();
-        let search = SearchId("q".into());
+    /// Begins a search. Returns the last line of its chain.
+    fn search(state: &mut State, search: &SearchId) -> LineId {
         let started = SearchStarted {
             search: search.clone(),
             server: id(),
@@ -207,16 +206,39 @@ mod tests {
             rivals: Vec::new(),
         };
         state.apply_hypothetical(Event::SearchStarted(Box::new(started)));
-        let after = state.search(&search, 0).expect("begun").tip;
-        // Given up before its first probe.
+        state.search(search, 0).expect("begun").tip
+    }
+
+    /// Ends a search before its first probe.
+    fn end(state: &mut State, search: &SearchId, after: LineId, cause: Option<Cause>) {
         state.apply_hypothetical(Event::SearchFinished {
             search: search.clone(),
             after,
             answers: Vec::new(),
-            cause: Some(vsweep_base::cause::Cause::ReadyTimeout),
+            cause,
             detail: String::new(),
         });
+    }
+
+    #[test]
+    fn a_search_on_another_server_begins_anew() {
+        let mut state = State::default();
+        let id = SearchId("q".into());
+        let after = search(&mut state, &id);
+        end(&mut state, &id, after, Some(Cause::ReadyTimeout));
         retire(&mut state);
-        assert_eq!(state.search(&search, 0), None);
+        assert_eq!(state.search(&id, 0), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_read_later_counts_although_its_search_began_anew() {
+        let mut state = State::default();
+        let id = SearchId("q".into());
+        let first = search(&mut state, &id);
+        end(&mut state, &id, first, Some(Cause::ReadyTimeout));
+        let second = search(&mut state, &id);
+        assert_ne!(first, second);
+        end(&mut state, &id, first, None);
+        assert_eq!(state.search(&id, 0).expect("begun").tip, first);
     }
 }

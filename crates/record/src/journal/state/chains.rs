@@ -1,6 +1,6 @@
 //! The chains of a search. Each probe refers to the previous one, so that probes of two sessions that did not know of each other never form
 //! one chain. One chain counts: one whose search has all its answers, else the longest, else the first. A search that was given up may begin
-//! anew; its earlier chains then no longer count.
+//! anew; its earlier chains without all answers then no longer count.
 
 use super::records::RunStatus;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
@@ -66,16 +66,16 @@ impl State {
                 next.entry(after).or_default().push(*at);
             }
         }
-        // Beginnings and ends on a server that was replaced since do not count. Neither does a beginning that a later one had seen: the
-        // search was given up, and begun anew.
+        // Beginnings and ends on a server that was replaced since do not count. A beginning that a later one had seen gives way unless its
+        // search has all its answers: the search was given up, and begun anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
         let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();
         let is_anew = |line: LineId| facts.roots.iter().any(|(later, _)| self.had_seen(later.line, line));
         let roots = facts.roots.iter().map(|(rank, _)| rank);
-        let roots = roots.filter(|rank| !is_retired(rank.line) && !is_anew(rank.line));
-        // An answered chain, else the longest, else the one whose lines come first.
-        let mut best: Option<(bool, usize, Reverse<Vec<Rank>>)> = None;
+        let roots = roots.filter(|rank| !is_retired(rank.line));
+        // An answered chain, else one of the latest beginning, else the longest, else the one whose lines come first.
+        let mut best: Option<(bool, bool, usize, Reverse<Vec<Rank>>)> = None;
         let mut open: Vec<Vec<Rank>> = roots.map(|rank| vec![*rank]).collect();
         while let Some(chain) = open.pop() {
             let line = chain[chain.len() - 1].line;
@@ -84,7 +84,8 @@ impl State {
             let further = further.filter(|rank| !chain.contains(rank));
             open.extend(further.map(|rank| [&chain[..], &[rank]].concat()));
             let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
-            best = best.max(Some((is_answered, chain.len(), Reverse(chain))));
+            let is_latest = !is_anew(chain[0].line);
+            best = best.max(Some((is_answered, is_latest, chain.len(), Reverse(chain))));
         }
         let (.., Reverse(chain)) = best?;
         let root = chain[0];

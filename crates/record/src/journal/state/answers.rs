@@ -37,10 +37,13 @@ impl State {
     /// Returns the launches of the plan whose answers differ from those of its baseline.
     fn differing_launches(&self) -> BTreeMap<Launch, Doubt> {
         let began = self.planning_session().map(|session| session.rank);
-        // A launch before the session whose plan counts is of this plan if one of its runs is.
+        // A launch before the session whose plan counts is of this plan if one of its runs is at a point that the plan measures. No search
+        // asks for the run that measures its load alone.
         let measured: LazyCell<BTreeSet<Launch>, _> = LazyCell::new(|| {
             let is_planned = self.is_planned();
             let planned = self.attempts.iter().filter(|run| is_planned(run));
+            let points: BTreeSet<_> = planned.map(|run| &run.point).collect();
+            let planned = self.attempts.iter().filter(|run| points.contains(&run.point));
             planned.filter_map(|run| run.launch).collect()
         });
         let is_of_plan = |launched: &LaunchRecord| {
@@ -107,9 +110,10 @@ mod tests {
     use super::*;
     use crate::journal::declared::RecordedPlan;
     use crate::journal::{
-        Event, Figures, GroupBegun, RunEvidence, RunStarted, ServerDescription, ServerReady, SessionStarted,
+        Event, Figures, GroupBegun, LineId, Link, RunEvidence, RunStarted, ServerDescription, ServerReady,
+        SessionStarted,
     };
-    use vsweep_base::ids::PointId;
+    use vsweep_base::ids::{PointId, SearchId};
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
     /// The lines of a server with this number of parameters. Its answers begin with `token`.
@@ -203,6 +207,41 @@ mod tests {
         assert_eq!(doubted(&state), [false; 3]);
         begin(&mut state, &[1, 2, 3]);
         assert_eq!(doubted(&state), [false, true, true], "the first is in the plan again");
+    }
+
+    #[test]
+    fn the_start_that_measures_a_found_load_alone_is_of_the_plan_in_every_session() {
+        let mut state = State::default();
+        let search = SearchId("q".into());
+        let begin = |state: &mut State| {
+            let session = SessionStarted {
+                plan: RecordedPlan::new("plan", String::new(), [], [&search]),
+                ..SessionStarted::default()
+            };
+            state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
+        };
+        begin(&mut state);
+        let link = Link {
+            id: search.clone(),
+            after: LineId::default(),
+            step: 0,
+            draw: 0,
+        };
+        for (server, token, search) in [("a", "x", Some(link)), ("bb", "y", None)] {
+            let events = lines(server, 2, token).into_iter();
+            events.for_each(|event| _ = state.apply_hypothetical(event));
+            let run = RunStarted {
+                server: ServerId(server.into()),
+                point: PointId("p".into()),
+                launch: server.len() as u32,
+                search,
+                ..RunStarted::default()
+            };
+            state.imagine_run(run, Some(RunEvidence::Figures(Figures::default())));
+        }
+        begin(&mut state);
+        let doubted = ["a", "bb"].map(|server| state.doubted_server(&ServerId(server.into())).is_some());
+        assert_eq!(doubted, [false, true]);
     }
 
     #[test]

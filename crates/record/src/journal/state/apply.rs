@@ -232,8 +232,12 @@ impl State {
         if self.by_line.contains_key(&line) {
             return;
         }
-        let planning = self.planning_session();
-        if line.journal != Nonce::IMAGINED && planning.is_some_and(|session| session.nonce() != line.journal) {
+        let (session, n) = (line.journal, started.launch);
+        let launches = self.launches_of(&started.server);
+        let own = launches.iter().find(|own| own.launch == Launch { session, n });
+        let is_of_plan =
+            |planning: &Session| planning.nonce() == session || own.is_some_and(|own| planning.rank < own.rank);
+        if session != Nonce::IMAGINED && self.planning_session().is_some_and(|planning| !is_of_plan(planning)) {
             // This may be the first run of the plan on a launch that is older than the plan.
             self.are_answers_judged = false;
         }

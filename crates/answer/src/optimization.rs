@@ -84,7 +84,7 @@ pub enum CandidateState {
     Measured,
     /// It was measured until another server was known to be better.
     Beaten,
-    /// Its search ended before the load that it holds was decided, or a figure of it is unknown.
+    /// Its search ended before the load that it holds was decided.
     Undecided,
     /// It was measured, and misses the targets.
     Unmet,

@@ -157,7 +157,7 @@ fn session(plan: &Plan, matrix: &Matrix, predictions: &Predictions) -> Event {
     Event::SessionStarted(Box::new(SessionStarted {
         plan: RecordedPlan::new(
             "p",
-            String::new(),
+            plan.text.clone(),
             matrix.points().map(|point| point.id).collect::<Vec<_>>().iter(),
             [],
         ),

@@ -189,9 +189,14 @@ impl State {
         (own().next().is_some() || self.unlisted.iter().any(is_unlisted)) && !own().any(is_current)
     }
 
-    /// Returns true if a run was begun before the session whose plan counts.
+    /// Returns true if a run was begun before the first session with the plan that counts since the last other plan.
     pub fn is_before_plan(&self, run: &RunRecord) -> bool {
-        self.planning_session().is_some_and(|planning| run.rank < planning.rank)
+        let mut planning = self.sessions.iter().rev().filter(|session| !session.joined);
+        let Some(last) = planning.next() else {
+            return false;
+        };
+        let same = planning.take_while(|session| session.plan.sha256 == last.plan.sha256);
+        run.rank < same.last().unwrap_or(last).rank
     }
 
     /// Returns the first repetition of a point on a start that has no result.

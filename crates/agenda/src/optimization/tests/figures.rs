@@ -98,6 +98,29 @@ fn the_time_of_every_server_has_that_of_failed_ones() {
 }
 
 #[test]
+fn a_figure_that_its_own_plan_does_not_find_is_not_looked_for_again() {
+    let optimize = "objective = \"mean_tpot_ms\"\nstarts = 8";
+    let mut played = Played::new(optimize);
+    let first = played.wanted(1, &[]).remove(0);
+    played.begin(&first);
+    let launch = played.launch(&first, Vec::new());
+    let figures = [("output_throughput", 100.0), ("mean_tpot_ms", 5.0)];
+    played.end_run(&first, launch, Some(figures));
+    let mut lacking = BTreeSet::new();
+    let is_other = |start: &Start| start.server.id != first.server.id;
+    while let Some(start) = played.wanted(1, &[]).into_iter().find(is_other) {
+        assert!(lacking.insert(start.server.id.clone()), "{}", start.server.name);
+        played.begin(&start);
+        played.measure(&start, surface(&start));
+    }
+    assert_eq!(played.found().count(CandidateState::Failed), lacking.len());
+    assert!(!lacking.is_empty());
+    let again = Played::planned(&format!("{PLAN}[optimize]\n{optimize}\n"), played.state.clone());
+    let of = |found: OptimizationFound| (found.count(CandidateState::Failed), found.starts, found.history.len());
+    assert_eq!(of(again.found()), of(played.found()));
+}
+
+#[test]
 fn a_server_that_is_ruled_out_without_a_launch_takes_no_start() {
     let mut played = Played::new("starts = 8");
     let fits = |start: &Start| value_of(start, "max_num_seqs", 0.0) < 100.0;

@@ -107,6 +107,9 @@ fn servers_whose_record_lacks_a_figure_count_as_not_measured() {
         assert_eq!(played.follow(surface).len(), 3);
         let text = format!("{PLAN}[optimize]\nstarts = 3\n{edit}\n");
         let mut edited = Played::planned(&text, played.state);
+        let before = edited.found();
+        let shown = before.count(CandidateState::Undecided) + before.count(CandidateState::Measured);
+        assert_eq!((shown, before.history.len()), (0, 0), "{edit}");
         let first = edited.wanted(1, &[]).remove(0);
         assert_eq!((first.slot, first.proposed), (1, Some(Reason::Defaults)), "{edit}");
         figures::follow(&mut edited, |_| 5.0);

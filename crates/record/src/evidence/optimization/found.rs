@@ -43,7 +43,7 @@ impl OptimizationProgress<'_> {
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at, answer))
                 .collect(),
-            history: self.begun.iter().filter_map(|start| self.ended_start(start)).collect(),
+            history: self.measured().filter_map(|start| self.ended_start(start)).collect(),
         }
     }
 
@@ -90,8 +90,13 @@ impl OptimizationProgress<'_> {
         self.record.contestants[at].server.to_string()
     }
 
+    /// Returns the starts that count, without those of an earlier plan that lack a figure.
+    fn measured(&self) -> impl Iterator<Item = &BegunStart> {
+        self.begun.iter().filter(|start| !start.lacks_figures)
+    }
+
     fn begun_of(&self, at: usize) -> Vec<&BegunStart> {
-        self.begun.iter().filter(|start| start.contestant == at).collect()
+        self.measured().filter(|start| start.contestant == at).collect()
     }
 
     fn candidate(&self, at: usize, answer: &Answer) -> CandidateFound {

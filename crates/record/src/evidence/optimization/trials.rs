@@ -181,8 +181,9 @@ impl<'a> Trials<'a> {
                 sd: *error,
             },
             Some(Standing::Unmet) => Trial::Unmet,
-            Some(Standing::Unknown) => Trial::Undecided { ln_below: None },
-            None => self.trial_of_failure(server, slot),
+            Some(Standing::Unknown) if self.lacks_figures(server, slot) => Trial::Undecided { ln_below: None },
+            // The plan's own runs do not find the figure.
+            Some(Standing::Unknown) | None => self.trial_of_failure(server, slot),
         }
     }
 

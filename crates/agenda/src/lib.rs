@@ -107,9 +107,10 @@ impl<'p> Agenda<'p> {
         let grid = group.grid.map(Box::new).map(Strategy::Grid);
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
-            Strategy::Search(Box::new(search), hint)
+            Strategy::Search(Box::new(search), hint, false)
         });
-        let explorations = group.explorations.into_iter().map(Box::new).map(Strategy::Exploration);
+        let explorations = group.explorations.into_iter().map(Box::new);
+        let explorations = explorations.map(|exploration| Strategy::Exploration(exploration, false));
         Agenda {
             schedule,
             strategies: grid.into_iter().chain(searches).chain(explorations).collect(),
@@ -165,6 +166,11 @@ impl<'p> Agenda<'p> {
             Event::RunStarted(_) => {
                 let attempt = self.attempt.as_mut().expect("a run begins for an attempt");
                 attempt.started = Some(entry.clone());
+            }
+            Event::SearchStarted(started) => {
+                let mut strategies = self.strategies.iter_mut();
+                let begun = strategies.find(|strategy| strategy.id() == Some(&started.search));
+                begun.into_iter().for_each(Strategy::note_begun);
             }
             _ => {}
         }
@@ -262,7 +268,7 @@ impl<'p> Agenda<'p> {
     /// Returns the step that begins a search, with a starting load within its range. If that load follows from the size of the KV cache,
     /// the start of the server comes first.
     fn begin_search(&mut self, mut started: SearchStarted) -> Step {
-        if let Some(Strategy::Search(_, hint)) = self.strategies.front()
+        if let Some(Strategy::Search(_, hint, _)) = self.strategies.front()
             && let Some((input, output)) = hint.lengths_for(&started)
         {
             match &self.launched {
@@ -274,7 +280,7 @@ impl<'p> Agenda<'p> {
                 None => {}
             }
         }
-        if let Some(Strategy::Search(planned, _)) = self.strategies.front() {
+        if let Some(Strategy::Search(planned, ..)) = self.strategies.front() {
             let range = &planned.settings;
             started.seed.value = started.seed.value.min(range.upper).max(range.lower);
         }

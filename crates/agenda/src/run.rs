@@ -156,7 +156,7 @@ impl Agenda<'_> {
             _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
                 self.leave(Ending::StoppedOnFailure);
             }
-            Some(Strategy::Exploration(_)) => self.unchecked = Some(task),
+            Some(Strategy::Exploration(..)) => self.unchecked = Some(task),
             _ => {}
         }
     }

@@ -19,10 +19,10 @@ use vsweep_strategy::search::{Exploration, Search};
 pub(super) enum Strategy {
     /// The remaining runs of the plan's points, in order.
     Grid(Box<Grid>),
-    /// A search.
-    Search(Box<LoadSearch>, Hint),
-    /// An exploration.
-    Exploration(Box<LoadExploration>),
+    /// A search. True once this agenda has begun it.
+    Search(Box<LoadSearch>, Hint, bool),
+    /// An exploration. True once this agenda has begun it.
+    Exploration(Box<LoadExploration>, bool),
 }
 
 /// Next request of a strategy.
@@ -46,8 +46,15 @@ impl Strategy {
                 Some(task) => Next::Run(Box::new(task)),
                 None => Next::Empty,
             },
-            Strategy::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
-            Strategy::Exploration(planned) => ask_exploration(planned, schedule, slot, state),
+            Strategy::Search(planned, hint, is_begun) => ask_search(planned, hint, *is_begun, schedule, slot, state),
+            Strategy::Exploration(planned, is_begun) => ask_exploration(planned, *is_begun, schedule, slot, state),
+        }
+    }
+
+    /// Notes that this agenda has recorded the beginning of the search or exploration.
+    pub fn note_begun(&mut self) {
+        if let Strategy::Search(.., is_begun) | Strategy::Exploration(_, is_begun) = self {
+            *is_begun = true;
         }
     }
 
@@ -55,8 +62,8 @@ impl Strategy {
     pub fn id(&self) -> Option<&SearchId> {
         match self {
             Strategy::Grid(_) => None,
-            Strategy::Search(planned, _) => Some(&planned.id),
-            Strategy::Exploration(planned) => Some(&planned.id),
+            Strategy::Search(planned, ..) => Some(&planned.id),
+            Strategy::Exploration(planned, _) => Some(&planned.id),
         }
     }
 
@@ -99,8 +106,8 @@ impl Strategy {
     /// Returns the reason to end a search or exploration after this run, if further runs would teach it nothing either.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
-            Strategy::Search(planned, _) => search_objection(planned, task, state),
-            Strategy::Exploration(_) => lacks_level(task, state),
+            Strategy::Search(planned, ..) => search_objection(planned, task, state),
+            Strategy::Exploration(..) => lacks_level(task, state),
             Strategy::Grid(_) => None,
         }
     }
@@ -118,7 +125,14 @@ pub(super) fn untried(plan: &Plan, point: Point, runs: Vec<u32>, search: Option<
     }
 }
 
-fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+fn ask_search(
+    planned: &LoadSearch,
+    hint: &Hint,
+    is_begun: bool,
+    schedule: Schedule<'_>,
+    slot: u32,
+    state: &State,
+) -> Next {
     let begin = || {
         let forecast = hint.forecast.as_ref();
         Next::Begin(Box::new(search_started(planned, slot, schedule.plan, state, forecast)))
@@ -134,7 +148,7 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
             run(point, slot, RunReader::of_search(planned, &search, question), state)
         }
         Ok(_) if has_measured_nothing(&planned.id, slot, state) => {
-            if begins_anew(record, schedule) {
+            if !is_begun && begins_anew(record, schedule) {
                 return begin();
             }
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
@@ -144,7 +158,13 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
     }
 }
 
-fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+fn ask_exploration(
+    planned: &LoadExploration,
+    is_begun: bool,
+    schedule: Schedule<'_>,
+    slot: u32,
+    state: &State,
+) -> Next {
     let vary = planned.settings.vary;
     let begin = || Next::Begin(Box::new(definition(planned, vary, slot, schedule.plan)));
     let Some(record) = state.search(&planned.id, slot) else {
@@ -156,7 +176,7 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
         if exploration.has_anchors() {
             return Next::Ended(SearchEnd::Answered(Vec::new()));
         }
-        if begins_anew(record, schedule) {
+        if !is_begun && begins_anew(record, schedule) {
             return begin();
         }
         let detail = "an exploration needs one request at a time and one higher load, and one of the two was never \

@@ -221,7 +221,8 @@ fn search_objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<
     if run.validity == Validity::Invalid && probe.is_none() {
         return invalid_again(task, run, state);
     }
-    let Some(probe) = probe else {
+    let is_of_client = run.request_error.as_ref().is_some_and(|error| error.is_of_client());
+    let Some(probe) = probe.filter(|_| !is_of_client) else {
         let cause = run.cause.unwrap_or(Cause::BenchFailed);
         return Some(Failure::new(cause, run.detail.clone()));
     };
@@ -264,9 +265,9 @@ mod tests {
     const SEARCH: &str =
         "[sla]\nvary = \"max_concurrency\"\nmax = 64\n[[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
 
-    /// A run of which every request is refused.
-    fn refused() -> ActionOutcome {
-        let error = RequestError::read("HTTP 500: broken");
+    /// A run of which every request is refused with this error.
+    fn refused(said: &str) -> ActionOutcome {
+        let error = RequestError::read(said);
         ActionOutcome::Ran {
             result: Err(Failure::of_requests("all requests failed", Some(error))),
             seconds: 1.0,
@@ -293,13 +294,18 @@ mod tests {
         }
     }
 
+    fn found(state: &State) -> Vec<Found> {
+        let answers = state.searches().flat_map(SearchRecord::answers);
+        answers.map(|answer| answer.found).collect()
+    }
+
     #[test]
     fn what_was_given_up_is_searched_again_if_failed_runs_are_retried() {
         for table in [EXPLORE, SEARCH] {
             let (plan, matrix) = plan(&format!("{TOP}{table}"));
             let mut state = State::default();
             let mut refuse = |_: &mut Agenda<'_>, action: &Action| match action {
-                Action::Run(_) => refused(),
+                Action::Run(_) => refused("HTTP 500: broken"),
                 _ => succeed(action),
             };
             let (steps, _) = perform_next(&plan, &matrix, &mut state, false, &mut refuse);
@@ -319,12 +325,38 @@ mod tests {
         let (steps, _) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
             Action::Run(run) => {
                 runs += 1;
-                if runs < 3 { refused() } else { measured(run) }
+                if runs < 3 {
+                    refused("HTTP 500: broken")
+                } else {
+                    measured(run)
+                }
             }
             _ => succeed(action),
         });
-        let answers = state.searches().flat_map(SearchRecord::answers);
-        let found: Vec<Found> = answers.map(|answer| answer.found).collect();
-        assert_eq!(found, [Found::Beyond(64.0)], "{steps}");
+        assert_eq!(found(&state), [Found::Beyond(64.0)], "{steps}");
+    }
+
+    #[test]
+    fn a_search_ends_at_requests_that_the_server_objects_to_and_goes_on_without_their_load() {
+        let (plan, matrix) = plan(&format!("{TOP}{SEARCH}"));
+        let mut state = State::default();
+        let mut runs = 0;
+        perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
+            Action::Run(run) => {
+                runs += 1;
+                if runs > 1 {
+                    refused("HTTP 401: no key")
+                } else {
+                    measured(run)
+                }
+            }
+            _ => succeed(action),
+        });
+        assert_eq!((runs, state.searches_given_up()), (2, 1));
+        let (steps, _) = perform_next(&plan, &matrix, &mut state, true, &mut |_, action| match action {
+            Action::Run(run) => measured(run),
+            _ => succeed(action),
+        });
+        assert_eq!(found(&state), [Found::Beyond(64.0)], "{steps}");
     }
 }

@@ -28,6 +28,12 @@ impl RequestError {
         RequestError::new(digits.and_then(|digits| digits.parse().ok()), said)
     }
 
+    /// Returns true if the server objects to the requests themselves, so that no other load helps.
+    pub fn is_of_client(&self) -> bool {
+        self.status
+            .is_some_and(|status| (400..500).contains(&status) && status != 408 && status != 429)
+    }
+
     /// Appends the most frequent error, if there is one, to the detail of a failure or a doubt.
     pub(crate) fn append_to(detail: String, commonest: Option<&RequestError>) -> String {
         match commonest {
@@ -46,6 +52,8 @@ mod tests {
         let busy = RequestError::read("HTTP 503: busy");
         assert_eq!((busy.status, busy.said.as_str()), (Some(503), "HTTP 503: busy"));
         assert_eq!(RequestError::read("nothing came for 1 s").status, None);
+        let of_client = [400, 401, 404, 408, 429, 500].map(|status| RequestError::new(Some(status), "").is_of_client());
+        assert_eq!(of_client, [true, true, true, false, false, false]);
         let detail = RequestError::append_to("3 of 9 requests failed".into(), Some(&busy));
         assert_eq!(detail, "3 of 9 requests failed, most often with: HTTP 503: busy");
     }

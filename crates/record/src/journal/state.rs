@@ -248,16 +248,16 @@ impl State {
         begun.into_iter().map(|(_, record)| record)
     }
 
-    /// Returns the probes of a search on a planned start, in order. Once one has figures, those before it whose requests the server refused
-    /// are left out, because their loads may not be the reason.
+    /// Returns the probes of a search on a planned start, in order. Those to whose requests the server objects are left out, because their
+    /// loads are not the reason; so are, once a probe has figures, those before it whose requests the server refused.
     pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
         let mut runs = self.chained(search, slot);
         let first = runs.position(|run| run.probe().is_some_and(|probe| !probe.readings.is_empty()));
         let first = first.unwrap_or(0);
         let runs = self.chained(search, slot).enumerate();
         let runs = runs.filter(move |(at, run)| {
-            let refused = run.request_error.as_ref().and_then(|error| error.status);
-            *at >= first || refused.is_none()
+            let mut refused = run.request_error.iter();
+            !refused.any(|error| error.is_of_client() || (*at < first && error.status.is_some()))
         });
         runs.filter_map(|(_, run)| run.probe())
     }

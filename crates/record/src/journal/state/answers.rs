@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_start_that_measures_a_found_load_alone_is_of_the_plan_in_every_session() {
         let mut state = State::default();
-        let search = SearchId("q".into());
+        let search = SearchId("00000000000000aa".into());
         let begin = |state: &mut State| {
             let session = SessionStarted {
                 plan: RecordedPlan::new("plan", String::new(), [], [&search]),

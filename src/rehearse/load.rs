@@ -267,8 +267,23 @@ fn drive_watched(
     (simulated, decided.filter(|_| !is_whole))
 }
 
-/// Draws the requests of a dataset, without content if only their lengths matter. Fails if the dataset would have to be downloaded.
+/// Draws the requests of a dataset, without content if only their lengths matter. Of a dataset that needs more prompts than that, more are
+/// drawn, as in a run. Fails if the dataset would have to be downloaded.
 fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<Vec<Item>, String> {
+    let (count, least) = (sampling.num_prompts, dataset.traits().least);
+    if count == 0 || count >= least {
+        return draw_all(dataset, sampling, has_content);
+    }
+    let raised = Sampling {
+        num_prompts: least,
+        ..sampling
+    };
+    let mut items = draw_all(dataset, raised, has_content)?;
+    items.truncate(count);
+    Ok(items)
+}
+
+fn draw_all(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<Vec<Item>, String> {
     if !has_content && let Some(lengths) = dataset.lengths(&sampling, VOCABULARY.end.into()) {
         let item = |(i, (prompt, output)): (usize, (u64, u64))| Item::new(i, Prompt::Ids(Vec::new()), prompt, output);
         return Ok(lengths.into_iter().enumerate().map(item).collect());

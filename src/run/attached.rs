@@ -82,10 +82,10 @@ impl Sweep<'_> {
     /// finished first.
     pub fn begins_anew(&self, state: &State) -> bool {
         let last = state.last_session().and_then(|session| session.ended.as_deref());
-        // Work for which `max_time` is too short could never be finished.
-        let is_over = [Ending::Finished, Ending::OutOfTime]
-            .map(|ending| Some(ending.reason()))
-            .contains(&last);
+        let has_ended = |ending: Ending| last == Some(ending.reason());
+        // Work for which `max_time` is too short could never be finished. A larger one continues it.
+        let is_spent = || self.plan.max_time.is_some_and(|most| most <= state.time_of_work());
+        let is_over = has_ended(Ending::Finished) || (has_ended(Ending::OutOfTime) && is_spent());
         self.plan.serve.fresh && (is_over || !self.schedule().has_work(state))
     }
 

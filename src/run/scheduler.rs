@@ -164,7 +164,8 @@ impl<'a> Scheduler<'a> {
             if !self.has_room(free.len(), under_way.len()) {
                 return pending().await;
             }
-            // Sessions on one machine measure without neighbours one after the other. Nothing is held during the wait.
+            let held = settle::held_by_others(&free).await;
+            // Sessions on one machine measure without neighbours one after the other. Nothing is held during a wait.
             let is_alone = self.waiting.borrow().iter().any(|(start, _)| start.is_alone());
             let claim = is_alone.then(|| Claim::named("alone"));
             if let Some(None) = claim {
@@ -175,7 +176,6 @@ impl<'a> Scheduler<'a> {
                 sleep(CHECK_PERIOD).await;
                 continue;
             }
-            let held = settle::held_by_others(&free).await;
             let is_idle = |number: &u32| held.iter().all(|gpu| gpu.index != *number);
             let idle = free.iter().copied().filter(is_idle).collect();
             if let Some((start, mut allocation)) = self.take(idle, under_way) {

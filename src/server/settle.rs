@@ -216,6 +216,7 @@ fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
     fn gpu(uuid: &str, memory_used_mib: u64) -> Gpu {
@@ -247,8 +248,9 @@ mod tests {
                     .taken()
                     .is_some_and(|taken| !taken.stays)
             );
-            // The side that closes first keeps the port a while.
+            // The side that closes first keeps the port a while, so the client closes once it has seen the other's end.
             drop(accepted);
+            assert_eq!((&client).read(&mut [0]).expect("an end"), 0);
             drop(client);
         };
         assert_eq!(

@@ -237,7 +237,10 @@ impl State {
         let own = launches.iter().find(|own| own.launch == Launch { session, n });
         let is_of_plan =
             |planning: &Session| planning.nonce() == session || own.is_some_and(|own| planning.rank < own.rank);
-        if session != Nonce::IMAGINED && self.planning_session().is_some_and(|planning| !is_of_plan(planning)) {
+        // A search may reach a point at which older launches measured.
+        let is_shared = started.search.is_some() && self.by_point.contains_key(&started.point);
+        let is_other = || self.planning_session().is_some_and(|planning| !is_of_plan(planning));
+        if session != Nonce::IMAGINED && (is_shared || is_other()) {
             // This may be the first run of the plan on a launch that is older than the plan.
             self.are_answers_judged = false;
         }

@@ -170,7 +170,6 @@ mod tests {
     use super::*;
     use crate::tests::{plan, succeed};
     use crate::{Agenda, Schedule, Step};
-    use std::collections::BTreeSet;
     use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, Shard};
     use vsweep_strategy::search::{Answer, Found};
 
@@ -241,14 +240,8 @@ mod tests {
                 found,
                 low: 1.0,
                 high: 32.0,
-                within: None,
-                is_coarse: false,
-                binding: None,
                 probes: 2,
-                disturbed: 0,
-                disturbances: BTreeSet::new(),
-                notes: Vec::new(),
-                posterior: None,
+                ..Answer::default()
             };
             state.apply_hypothetical(Event::SearchFinished {
                 search: planned.id,

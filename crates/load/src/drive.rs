@@ -459,6 +459,17 @@ mod tests {
         }
     }
 
+    /// A short load whose requests are still to be drawn.
+    fn load_without_requests(limit: usize) -> (crate::Feed, Load) {
+        let (feed, supply) = super::super::supply(1);
+        let load = Load {
+            requests: Vec::<Request>::new().into(),
+            supply: Some(supply),
+            ..short_load(vec![0, 2, 4, 6, 9], limit)
+        };
+        (feed, load)
+    }
+
     #[test]
     fn what_becomes_ready_after_the_end_is_not_sent() {
         let load = short_load(vec![0; 5], 2);
@@ -498,12 +509,7 @@ mod tests {
 
     #[test]
     fn what_is_due_but_still_to_be_drawn_is_awaited_or_counted() {
-        let (feed, supply) = super::super::supply(1);
-        let load = Load {
-            requests: Vec::<Request>::new().into(),
-            supply: Some(supply),
-            ..short_load(vec![0, 2, 4, 6, 9], 4)
-        };
+        let (feed, load) = load_without_requests(4);
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         for sent in [(0, 0), (1, 2)] {
@@ -522,12 +528,7 @@ mod tests {
 
     #[test]
     fn what_is_still_to_be_drawn_fails_if_drawn_requests_wait_for_a_slot() {
-        let (feed, supply) = super::super::supply(1);
-        let load = Load {
-            requests: Vec::<Request>::new().into(),
-            supply: Some(supply),
-            ..short_load(vec![0, 2, 4, 6, 9], 1)
-        };
+        let (feed, load) = load_without_requests(1);
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         for _ in 0..2 {

@@ -7,6 +7,7 @@ use crate::files::{self, process_started, write_atomic};
 use crate::journal::{Directory, Session, State};
 use crate::plan::Secrets;
 use crate::run::facts;
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
@@ -45,8 +46,8 @@ fn hide_in_result(result: &Path, secrets: &Secrets) -> Vec<Error> {
 fn hide_in_file(file: &Path, secrets: &Secrets) -> Result<()> {
     let written = files::read(file, files::MOST_RESULT).map_err(Error::io("read", file))?;
     let is_json = file.extension().is_some_and(|it| it == "json" || it == "jsonl");
-    let is_text = std::str::from_utf8(&written).is_ok();
     let text = String::from_utf8_lossy(&written);
+    let is_text = matches!(text, Cow::Borrowed(_));
     let hidden = match is_json && is_text {
         true => secrets.redact_json(written.clone()),
         false => secrets.redact(&text).into_bytes(),

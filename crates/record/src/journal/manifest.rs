@@ -59,9 +59,12 @@ impl Manifest {
     /// Returns the number of GPUs of the first machine of a directory that had any; `None` if none had, or if that is unknown. Servers are
     /// compared on that many, whatever machine continues the experiment.
     pub fn gpus_of(directory: &Directory) -> Option<u32> {
-        let manifest = Manifest::of(directory)?;
-        let latest = manifest.gpus.len() as u32;
-        manifest.first_gpus.or(Some(latest).filter(|count| *count > 0))
+        Manifest::of(directory)?.gpus_that_count()
+    }
+
+    fn gpus_that_count(&self) -> Option<u32> {
+        let latest = self.gpus.len() as u32;
+        self.first_gpus.or(Some(latest).filter(|count| *count > 0))
     }
 
     /// Returns what this manifest says of the plan, with what another one says of the machine.
@@ -82,7 +85,9 @@ impl Manifest {
     /// Writes the manifest of the latest session. If that session has no work, the earlier manifest keeps what it says of the machine, and
     /// a new one has no GPUs. A worker reads the recorded plan, so the earlier manifest keeps what it says of the plan.
     pub fn write(mut self, directory: &Directory, has_work: bool, is_worker: bool) -> Result<()> {
-        self = match Manifest::of(directory) {
+        let earlier = Manifest::of(directory);
+        let first_gpus = earlier.as_ref().and_then(Manifest::gpus_that_count);
+        self = match earlier {
             Some(earlier) if is_worker && has_work => earlier.at(self),
             Some(earlier) if is_worker => earlier,
             Some(earlier) if !has_work => self.at(earlier),
@@ -94,7 +99,7 @@ impl Manifest {
             _ => self,
         };
         let latest = self.gpus.len() as u32;
-        self.first_gpus = Manifest::gpus_of(directory).filter(|count| *count != latest);
+        self.first_gpus = first_gpus.filter(|count| *count != latest);
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
         let mut text = serde_json::to_string_pretty(&self).expect("plain data always serialises");
         text.push('\n');

@@ -119,7 +119,6 @@ impl<'a> SearchResult<'a> {
 mod tests {
     use super::*;
     use crate::journal::{Event, RecordedPlan, SearchStarted, SessionStarted};
-    use std::collections::BTreeSet;
     use vsweep_base::ids::{SearchId, ServerId};
     use vsweep_strategy::search::{Found, Seed, Vary};
 
@@ -157,14 +156,8 @@ mod tests {
                 found: Found::Met(load),
                 low: load,
                 high: load + 1.0,
-                within: None,
-                is_coarse: false,
-                binding: None,
                 probes: 2,
-                disturbed: 0,
-                disturbances: BTreeSet::new(),
-                notes: Vec::new(),
-                posterior: None,
+                ..Answer::default()
             };
             state.apply_hypothetical(Event::SearchFinished {
                 search,

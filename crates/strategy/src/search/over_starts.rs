@@ -87,14 +87,9 @@ mod tests {
             found,
             low,
             high,
-            within: None,
-            is_coarse: false,
             binding: Some("p99_ttft_ms <= 500".into()),
             probes: 7,
-            disturbed: 0,
-            disturbances: Default::default(),
-            notes: Vec::new(),
-            posterior: None,
+            ..Answer::default()
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Target {
 }
 
 /// Result of a search for one target on one server config.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The target's name.
     pub target: String,
@@ -76,7 +76,7 @@ impl Answer {
 }
 
 /// The verdict of a search about one target.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "value")]
 pub enum Found {
     /// This is the highest load that was found to meet the target.
@@ -86,6 +86,7 @@ pub enum Found {
     /// Even this load, the highest allowed one, meets the target.
     Beyond(f64),
     /// The probes could not decide, for example because too few were allowed.
+    #[default]
     Undecided,
     /// Another server config holds at least as much as this one can, so this one was not searched further.
     Skipped,

@@ -34,14 +34,8 @@ fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
         found,
         low: 1.0,
         high,
-        within: None,
-        is_coarse: false,
-        binding: None,
         probes: 2,
-        disturbed: 0,
-        disturbances: BTreeSet::new(),
-        notes: Vec::new(),
-        posterior: None,
+        ..Answer::default()
     };
     played.state.apply_hypothetical(Event::SearchFinished {
         after: after.rank.line,

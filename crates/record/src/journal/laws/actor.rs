@@ -10,7 +10,7 @@ use crate::journal::rank::{LineId, Nonce, Rank, Sum};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use vsweep_base::cause::{Cause, Outcome};
@@ -374,13 +374,7 @@ pub(super) fn answer() -> Answer {
         found: Found::Met(3.0),
         low: 3.0,
         high: 4.0,
-        within: None,
-        is_coarse: false,
-        binding: None,
         probes: 2,
-        disturbed: 0,
-        disturbances: BTreeSet::new(),
-        notes: Vec::new(),
-        posterior: None,
+        ..Answer::default()
     }
 }

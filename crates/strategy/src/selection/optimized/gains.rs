@@ -68,9 +68,9 @@ impl Optimized {
         };
         let best = best_but(usize::MAX);
         let second = best.and_then(best_but);
-        let is_predicted = self.is_predicted();
         let started = self.trials.iter().map(|(at, _)| *at).chain(busy.iter().copied());
-        let combined = spread::Combined::new(&self.space, started);
+        // The twin knows of settings that are good only together.
+        let combined = (!self.is_predicted()).then(|| spread::Combined::new(&self.space, started));
         let mut scored = Vec::new();
         for (i, at) in all.iter().enumerate() {
             if busy.contains(at) || !self.may_start(*at) {
@@ -92,11 +92,10 @@ impl Optimized {
             let works = view.feasibility[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
             let lost = if is_known { 0.0 } else { LIKELY_LOST };
-            let novelty = if is_predicted {
-                0.0
-            } else {
-                NOVELTY * combined.new_share(&self.space, *at)
-            };
+            let new_share = combined
+                .as_ref()
+                .map_or(0.0, |combined| combined.new_share(&self.space, *at));
+            let novelty = NOVELTY * new_share;
             let gain = gain * (1.0 + novelty * works);
             scored.push((*at, gain * works / self.cost(*at, lost)));
         }

@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 use crate::deadline::{self, PATIENCE};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -76,6 +79,24 @@ impl Harness {
         true
     }
 
+    /// Kills a vsweep and its guards, so that neither can react to the other's end. The guards die first, while vsweep is stopped: a stopped
+    /// guard would go on when vsweep dies, because the kernel then continues its orphaned process group.
+    pub fn kill_with_guards(&self, vsweep: &mut Child) {
+        let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let pids = self.processes().into_iter().map(|(pid, _)| pid);
+        let guards: Vec<i32> = pids.filter(|pid| name(*pid) == "server-guard\n").collect();
+        assert!(!guards.is_empty(), "vsweep has a guard");
+        let pid = Pid::from_raw(vsweep.id() as i32);
+        kill(pid, Signal::SIGSTOP).expect("it lives");
+        let state = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("a child");
+        assert_eq!(state, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+        for guard in guards {
+            kill(Pid::from_raw(guard), Signal::SIGKILL).expect("it lives");
+        }
+        vsweep.kill().expect("it lives");
+        vsweep.wait().expect("reaped");
+    }
+
     /// Pids and command lines of living processes that carry the marker.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let mut found = Vec::new();
@@ -124,7 +145,7 @@ impl Drop for Harness {
     fn drop(&mut self) {
         let segments = self.segments();
         for (pid, _) in self.processes() {
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
         for segment in segments {
             let _ = fs::remove_file(segment);

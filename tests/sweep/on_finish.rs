@@ -120,16 +120,7 @@ fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
         processes.filter(|(_, line)| line.starts_with("sleep ")).count()
     };
     wait_for("both commands", || sleeping() == 2);
-    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let processes = harness.processes();
-    let guard = processes.iter().find(|(pid, _)| name(*pid) == "server-guard\n");
-    let guard = guard.expect("a guard").0;
-    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
-        for pid in [vsweep.id() as i32, guard] {
-            kill(Pid::from_raw(pid), signal).expect("it lives");
-        }
-    }
-    vsweep.wait().expect("reaped");
+    harness.kill_with_guards(&mut vsweep);
     assert_eq!(sleeping(), 2, "nobody is left who could end them");
     assert_eq!(log(&out), "token ml_1234567890\n");
     let status = harness.run(&["status", "out"]);

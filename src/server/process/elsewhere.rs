@@ -7,6 +7,7 @@ use nix::unistd::Pid;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the end of the stop command is looked for.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs the stop command, and returns true if it ends with 0. Otherwise the reason is written to standard error.
-pub(super) fn end(stop: &[String]) -> bool {
-    let ended = try_end(stop, LIMIT);
+/// Runs the stop command in its folder, and returns true if it ends with 0. Otherwise the reason is written to standard error.
+pub(super) fn end(stop: &[String], folder: &Path) -> bool {
+    let ended = try_end(stop, folder, LIMIT);
     if let Err(why) = &ended {
         // The command is tried again even if this message is lost. Its arguments may contain a secret.
         let _ = writeln!(
@@ -30,7 +31,7 @@ pub(super) fn end(stop: &[String]) -> bool {
     ended.is_ok()
 }
 
-fn try_end(stop: &[String], limit: Duration) -> Result<(), String> {
+fn try_end(stop: &[String], folder: &Path, limit: Duration) -> Result<(), String> {
     let [program, arguments @ ..] = stop else {
         return Ok(());
     };
@@ -38,6 +39,7 @@ fn try_end(stop: &[String], limit: Duration) -> Result<(), String> {
     let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
     let mut child = Command::new(program)
         .args(arguments)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(output().map_err(cannot_run)?)
         .stderr(output().map_err(cannot_run)?)
@@ -78,7 +80,7 @@ mod tests {
             pids.display()
         );
         let stop = ["sh", "-c", &script].map(str::to_owned);
-        assert!(try_end(&stop, Duration::from_secs(2)).is_err());
+        assert!(try_end(&stop, folder.path(), Duration::from_secs(2)).is_err());
         let pids = fs::read_to_string(&pids).expect("written");
         let pids: Vec<i32> = pids.lines().map(|pid| pid.parse().expect("a pid")).collect();
         assert_eq!(pids.len(), 2);

@@ -48,6 +48,8 @@ pub(super) struct Leftovers {
     adopted: HashSet<(i32, u64)>,
     /// The command that ends what the tree started elsewhere; empty if there is none.
     stop: Vec<String>,
+    /// The working folder of the stop command. The next vsweep may run in another one.
+    stop_folder: PathBuf,
     /// New files of unknown origin, with the number of looks at each.
     unattributed: BTreeMap<PathBuf, u32>,
     /// The open inventory, if it can be written.
@@ -61,7 +63,7 @@ enum Note {
     Before(PathBuf),
     Made(PathBuf, u64),
     Adopted(i32, u64),
-    Stop(Vec<String>),
+    Stop(Vec<String>, PathBuf),
 }
 
 impl Leftovers {
@@ -69,7 +71,8 @@ impl Leftovers {
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mut tree = Leftovers::begin(std::env::var(TREE).unwrap_or_else(|_| new_mark()));
         tree.note(present().into_iter().map(Note::Before));
-        tree.note([Note::Stop(stop)]);
+        let folder = std::env::current_dir().ok().filter(|folder| folder.to_str().is_some());
+        tree.note([Note::Stop(stop, folder.unwrap_or_else(|| ".".into()))]);
         tree
     }
 
@@ -121,7 +124,7 @@ impl Leftovers {
             Note::Before(path) => drop(self.before.insert(path)),
             Note::Made(path, inode) => drop(self.made.insert(path, inode)),
             Note::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
-            Note::Stop(argv) => self.stop = argv,
+            Note::Stop(argv, folder) => (self.stop, self.stop_folder) = (argv, folder),
         }
     }
 
@@ -201,7 +204,7 @@ impl Leftovers {
     /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
     /// also stays if a server could not be ended, so that the next vsweep tries again; its try is the last.
     pub fn remove(self, is_last_try: bool) -> Vec<String> {
-        let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop);
+        let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop, &self.stop_folder);
         let is_kept = !is_ended && !is_last_try;
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
@@ -386,7 +389,7 @@ mod tests {
             Note::Before("/dev/shm/a b".into()),
             Note::Made("/dev/shm/c\nd".into(), 7),
             Note::Adopted(8, 9),
-            Note::Stop(vec!["docker".into(), "rm -f\n".into()]),
+            Note::Stop(vec!["docker".into(), "rm -f\n".into()], "/srv".into()),
         ]);
         let mut file = written.inventory.expect("shared memory can be written");
         write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");
@@ -397,6 +400,7 @@ mod tests {
         assert_eq!(read.made, BTreeMap::from([("/dev/shm/c\nd".into(), 7)]));
         assert_eq!(read.adopted, HashSet::from([(8, 9)]));
         assert_eq!(read.stop, ["docker", "rm -f\n"]);
+        assert_eq!(read.stop_folder, Path::new("/srv"));
         assert!(!marks().contains(&mark));
     }
 }

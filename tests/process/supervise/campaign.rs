@@ -108,7 +108,7 @@ impl Trial {
             Victim::Guard => found(&is_guard),
             Victim::Both => match &self.pids(Victim::Guard)[..] {
                 [] => vec![],
-                guards => [&[vsweep], guards].concat(),
+                guards => [guards, &[vsweep]].concat(),
             },
             Victim::Api => {
                 let guards = self.pids(Victim::Guard);
@@ -208,7 +208,8 @@ impl Trial {
         if moment == Moment::Load && held.is_empty() {
             return Err("a server under load holds no shared memory: the trial has lost its meaning".into());
         }
-        // Both are stopped first, so that neither can react to the other's end.
+        // Both are stopped first, so that neither can react to the other's end. The guard dies first, because the kernel continues a stopped
+        // process whose parent dies.
         for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
             for pid in &victims {
                 let _ = kill(Pid::from_raw(*pid), signal);

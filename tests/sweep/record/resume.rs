@@ -214,11 +214,6 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     let is_measuring = || journals(&directory).concat().contains("run_started");
     wait_for("a run", is_measuring);
     let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let mut guards = harness
-        .processes()
-        .into_iter()
-        .filter(|(pid, _)| name(*pid) == "server-guard\n");
-    let (guard, _) = guards.next().expect("a ready server has a guard");
     let daemon = std::fs::read_to_string(harness.folder.path().join("daemon")).expect("a process id");
     let daemon: i32 = daemon.trim().parse().expect("a process id");
     let is_noted = |path: &Path| {
@@ -228,13 +223,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
         let shared = std::fs::read_dir("/dev/shm").expect("shared memory").flatten();
         shared.into_iter().any(|entry| is_noted(&entry.path()))
     });
-    // Both are stopped first, so that neither can react to the other's end.
-    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
-        for pid in [vsweep.id() as i32, guard] {
-            kill(Pid::from_raw(pid), signal).expect("it lives");
-        }
-    }
-    vsweep.wait().expect("reaped");
+    harness.kill_with_guards(&mut vsweep);
     let engines = || harness.processes().into_iter().map(|(pid, _)| pid).collect::<Vec<_>>();
     wait_for("the server to be gone and its engine to be left", || {
         let left = engines();

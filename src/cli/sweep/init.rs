@@ -8,6 +8,7 @@ use crate::load::ServerAddress;
 use crate::plan::Secrets;
 use crate::server::Server;
 use crate::shell::shell_line;
+use crate::sim::engine::model::Model;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use minijinja::{Environment, context};
@@ -135,7 +136,7 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
 }
 
 /// Memory that weights may take on a GPU of 80 GB, in GB. The rest is for the KV cache.
-const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
+const ROOM_FOR_WEIGHTS_GB: f64 = 68.0;
 
 /// Returns the tensor-parallel sizes to try on these GPUs: the powers of two that hold the model's weights, as far as its name shows their
 /// size. If none holds them, the largest power.
@@ -173,31 +174,9 @@ fn too_few_gpus(weights_gb: f64, gpus: u32) -> Option<String> {
 
 /// Returns the size of a model's weights in GB, from its name, such as `70B` or `8x7B-AWQ`. `None` if the name has no size.
 fn weights_gb(model: &str) -> Option<f64> {
-    let name = last_part(model).to_lowercase();
-    let words = name.split(['-', '_']);
-    let billions = words.filter_map(|word| {
-        let (experts, each) = word
-            .strip_suffix('b')?
-            .rsplit_once('x')
-            .unwrap_or(("1", word.strip_suffix('b')?));
-        Some(experts.parse::<f64>().ok()? * each.parse::<f64>().ok()?)
-    });
-    let bytes = match () {
-        () if name.contains("bf16") => 2.0,
-        // The weights of gpt-oss are published in MXFP4.
-        () if ["awq", "gptq", "int4", "fp4", "w4a16", "4bit", "gpt-oss"]
-            .iter()
-            .any(|kind| name.contains(kind)) =>
-        {
-            0.5
-        }
-        () if ["fp8", "int8", "w8a8", "8bit"].iter().any(|kind| name.contains(kind)) => 1.0,
-        () => 2.0,
-    };
-    billions
-        .filter(|size| size.is_finite())
-        .reduce(f64::max)
-        .map(|billions| billions * bytes)
+    let name = last_part(model);
+    let shape = Model::named(name);
+    Model::states_its_size(name).then(|| shape.parameters / 1e9 * Model::quantized(&shape.quantization).0)
 }
 
 /// Returns the last part of a model's name or path.

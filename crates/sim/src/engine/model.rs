@@ -29,7 +29,23 @@ pub struct Model {
     pub active: f64,
     /// Experts in a layer and experts per token, if any.
     pub experts: Option<(usize, usize)>,
+    /// Quantisation in which the weights are published, in vLLM's words; empty if there is none.
+    pub quantization: String,
 }
+
+/// Parts of the names of 8-bit and of 4-bit quantisations. `GPTQ-Int8` has 8 bits. The weights of gpt-oss are published in MXFP4.
+const EIGHT_BITS: [&str; 5] = ["fp8", "int8", "w8a8", "w8a16", "8bit"];
+const FOUR_BITS: [&str; 9] = [
+    "awq",
+    "gptq",
+    "fp4",
+    "int4",
+    "w4a16",
+    "w4a8",
+    "4bit",
+    "bitsandbytes",
+    "gpt-oss",
+];
 
 /// Sizes of well-known dense models: billions of parameters, layers, hidden, heads, kv heads, vocabulary, context.
 /// Sources: the `config.json` of Qwen2.5-0.5B, Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Qwen2.5-14B, Qwen2.5-32B,
@@ -78,6 +94,7 @@ impl Model {
             parameters: total * 1e9,
             active: size.active.unwrap_or(total) * 1e9,
             experts: size.experts,
+            quantization: quantization_in_name(name),
         }
     }
 
@@ -97,6 +114,9 @@ impl Model {
     }
 
     fn from_config(config: &Value) -> Result<Model, String> {
+        let quantization = quantization_in_config(config);
+        // The configuration of a multimodal model contains that of its language model.
+        let config = config.get("text_config").unwrap_or(config);
         let optional = |key: &str| config.get(key).and_then(Value::as_u64).map(|n| n as usize);
         let required = |key: &str| match optional(key) {
             Some(0) | None => Err(format!("config.json lacks a positive integer `{key}`")),
@@ -156,7 +176,20 @@ impl Model {
             parameters: parameters(all),
             active: parameters(used),
             experts,
+            quantization,
         })
+    }
+
+    /// Returns the bytes of a weight of 2 bytes in a quantisation that is named in vLLM's words, and true if the arithmetic is in 8 bits.
+    pub fn quantized(quantization: &str) -> (f64, bool) {
+        let contains_one_of = |parts: &[&str]| parts.iter().any(|part| quantization.contains(part));
+        match quantization {
+            "" | "none" => (2.0, false),
+            _ if contains_one_of(&EIGHT_BITS) => (1.0, true),
+            // Four bits and their scales. The arithmetic has 16 bits.
+            _ if contains_one_of(&FOUR_BITS) => (0.56, false),
+            _ => (1.0, true),
+        }
     }
 
     /// Parameters that every token uses, and those of one expert (all layers together; 0 for a dense model):
@@ -213,6 +246,33 @@ impl Size {
     }
 }
 
+fn quantization_in_name(name: &str) -> String {
+    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let parts = EIGHT_BITS.into_iter().chain(FOUR_BITS);
+    let found = parts
+        .filter(|_| !name.contains("bf16"))
+        .find(|part| name.contains(part));
+    found.unwrap_or_default().to_owned()
+}
+
+fn quantization_in_config(config: &Value) -> String {
+    let Some(own) = config.get("quantization_config") else {
+        return String::new();
+    };
+    let groups = own.get("config_groups").and_then(Value::as_object);
+    let group = groups.and_then(|groups| groups.values().next()?.pointer("/weights/num_bits"));
+    let is_on = |key: &str| own.get(key).and_then(Value::as_bool) == Some(true);
+    match own.get("bits").or(group).and_then(Value::as_u64) {
+        Some(8) => "int8".to_owned(),
+        Some(4) => "int4".to_owned(),
+        _ if is_on("load_in_8bit") => "int8".to_owned(),
+        _ => {
+            let method = own.get("quant_algo").or(own.get("quant_method"));
+            method.and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase()
+        }
+    }
+}
+
 fn billions(word: &str) -> Option<f64> {
     let (number, unit) = match word.strip_suffix('b') {
         Some(number) => (number, 1.0),
@@ -238,6 +298,43 @@ mod tests {
         let moe = Model::named("Qwen3-30B-A3B");
         assert_eq!((moe.parameters, moe.active, moe.experts), (30e9, 3e9, Some((128, 8))));
         assert_eq!(Model::named("mixtral-8x7b").experts, Some((8, 2)));
+    }
+
+    #[test]
+    fn published_quantisations_are_known_from_the_name_or_the_config() {
+        let named = |name: &str| Model::quantized(&Model::named(name).quantization);
+        assert_eq!(named("Llama-3.3-70B-Instruct-FP8"), (1.0, true));
+        assert_eq!(named("Llama-3.3-70B-Instruct-AWQ"), (0.56, false));
+        assert_eq!(named("Qwen2-7B-Instruct-GPTQ-Int8"), (1.0, true));
+        assert_eq!(named("openai/gpt-oss-120b"), (0.56, false));
+        assert_eq!(named("unsloth/gpt-oss-120b-BF16"), (2.0, false));
+        let in_config = |own: Value| {
+            let text = serde_json::json!({
+                "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100
+            });
+            let config = serde_json::json!({"text_config": text, "quantization_config": own});
+            Model::quantized(&Model::from_config(&config).expect("complete").quantization)
+        };
+        let groups = serde_json::json!({"group_0": {"weights": {"num_bits": 4}}});
+        for (own, expected) in [
+            (Value::Null, (2.0, false)),
+            (serde_json::json!({"quant_method": "fp8"}), (1.0, true)),
+            (serde_json::json!({"quant_method": "gptq", "bits": 4}), (0.56, false)),
+            (
+                serde_json::json!({"quant_method": "compressed-tensors", "config_groups": groups}),
+                (0.56, false),
+            ),
+            (
+                serde_json::json!({"quant_method": "modelopt", "quant_algo": "NVFP4"}),
+                (0.56, false),
+            ),
+            (
+                serde_json::json!({"quant_method": "bitsandbytes", "load_in_8bit": true}),
+                (1.0, true),
+            ),
+        ] {
+            assert_eq!(in_config(own.clone()), expected, "{own}");
+        }
     }
 
     #[test]

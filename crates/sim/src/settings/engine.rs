@@ -91,20 +91,14 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
     })
 }
 
-/// Parts of the names of 4-bit quantisations.
-const FOUR_BITS: [&str; 5] = ["awq", "gptq", "fp4", "int4", "bitsandbytes"];
-
-/// Returns the bytes of a weight, and true if the arithmetic is in 8 bits.
-pub(super) fn weights(flags: &Flags) -> (f64, bool) {
-    let is_single = matches!(flags.text("dtype"), Some("float" | "float32"));
-    let dtype = if is_single { 4.0 } else { 2.0 };
-    match flags.text("quantization").unwrap_or_default() {
-        "" | "none" => (dtype, false),
-        name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
-        // Four bits and their scales. The arithmetic has 16 bits.
-        name if FOUR_BITS.iter().any(|four| name.contains(four)) => (0.56, false),
-        _ => (1.0, true),
-    }
+/// Returns the bytes of a weight, and true if the arithmetic is in 8 bits. The model's own quantisation goes first: the flag may only repeat
+/// how it is stored.
+pub(super) fn weights(flags: &Flags, model: &Model) -> (f64, bool) {
+    let asked = flags.text("quantization").unwrap_or_default();
+    let quantization = Some(model.quantization.as_str()).filter(|own| !own.is_empty());
+    let (bytes, eight_bit) = Model::quantized(quantization.unwrap_or(asked));
+    let is_single = bytes == 2.0 && matches!(flags.text("dtype"), Some("float" | "float32"));
+    (if is_single { 4.0 } else { bytes }, eight_bit)
 }
 
 /// Interprets `--speculative-config`: the number of guesses, the size of the draft model, and the acceptance. Synthetic acceptance rates

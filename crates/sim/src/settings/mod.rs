@@ -150,7 +150,7 @@ impl ServerSettings {
         let world = tensor_parallel * pipeline_parallel * data_parallel;
         engine::check_parallel(&model, tensor_parallel, world, parallel("sim_gpus", 8)?)?;
         let limits = engine::limits(flags, &gpu, &model)?;
-        let (weight_bytes, eight_bit) = engine::weights(flags);
+        let (weight_bytes, eight_bit) = engine::weights(flags, &model);
         let speculation = engine::speculation(flags, &model)?;
         let has_eight_bit_cache = flags
             .text("kv_cache_dtype")

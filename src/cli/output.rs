@@ -5,7 +5,7 @@ use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
 use crate::report::findings::requirements::RequirementResult;
 use crate::report::texts::terminal::{Screen, show, show_places};
-use crate::stats::Requirement;
+use crate::stats::RequirementVerdict;
 use console::Term;
 use serde::Serialize;
 use std::fmt::Display;
@@ -117,9 +117,9 @@ pub fn print_requirements(judged: &[RequirementResult], is_shown: bool) -> Exit 
     let mut exit = Exit::Done;
     for judged in judged {
         match judged.verdict {
-            Requirement::Met if is_shown => say(judged),
-            Requirement::Met => {}
-            Requirement::Broken | Requirement::Undecided => print_note(judged),
+            RequirementVerdict::Met if is_shown => say(judged),
+            RequirementVerdict::Met => {}
+            RequirementVerdict::Broken | RequirementVerdict::Undecided => print_note(judged),
         }
         exit = exit.or(exit_for(judged.verdict));
     }
@@ -127,11 +127,11 @@ pub fn print_requirements(judged: &[RequirementResult], is_shown: bool) -> Exit 
 }
 
 /// Returns the exit code for the verdict on a requirement.
-pub fn exit_for(verdict: Requirement) -> Exit {
+pub fn exit_for(verdict: RequirementVerdict) -> Exit {
     match verdict {
-        Requirement::Met => Exit::Done,
-        Requirement::Broken => Exit::Unmet,
-        Requirement::Undecided => Exit::Undecided,
+        RequirementVerdict::Met => Exit::Done,
+        RequirementVerdict::Broken => Exit::Unmet,
+        RequirementVerdict::Undecided => Exit::Undecided,
     }
 }
 

@@ -137,7 +137,7 @@ impl Calibration {
     }
 
     /// Predicts the duration of the warm-up of a run that is not played, in seconds: the mean of those of its point, else of all.
-    pub fn usual_warmup(&self, run: &Run) -> f64 {
+    pub(super) fn usual_warmup(&self, run: &Run) -> f64 {
         if run.is_warm {
             return 0.0;
         }
@@ -147,7 +147,7 @@ impl Calibration {
 
     /// Predicts the duration of a run that is not played, in seconds: the mean of the measured runs of its point, else of its load, else of
     /// all.
-    pub fn usual(&self, point: &Point) -> Option<f64> {
+    pub(super) fn usual(&self, point: &Point) -> Option<f64> {
         let by_load = || mean(self.by_load.get(&point.name)?);
         self.measured(&point.id).or_else(by_load).or_else(|| mean(&self.all))
     }

@@ -33,7 +33,7 @@ pub struct Timing {
     /// Reason why the run will probably fail.
     pub failure: Option<Failure>,
     /// The figures that later decisions use.
-    pub learned: Option<RunEvidence>,
+    pub(super) learned: Option<RunEvidence>,
 }
 
 impl PlayCache {

@@ -57,7 +57,7 @@ struct VirtualStage<'a> {
 }
 
 /// Plays a group. The error is the reason why it cannot be played.
-pub fn play_group(
+pub(super) fn play_group(
     rehearser: &Rehearser<'_>,
     group: Group,
     stand_in: &ModelledServer,
@@ -75,7 +75,7 @@ pub fn play_group(
 }
 
 /// Plays a search to its end on a copy of the state, and returns the loads that it finds, by target.
-pub fn foresee(
+pub(super) fn foresee(
     rehearser: &Rehearser<'_>,
     group: &Group,
     stand_in: &ModelledServer,

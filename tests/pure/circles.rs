@@ -169,7 +169,7 @@ fn resolve(
 }
 
 /// Returns the paths in `use` lines, with true for those that are re-exported, and the paths in other code, such as `crate::a::text(1)`.
-fn paths(code: &str) -> (Vec<(bool, Steps)>, Vec<Steps>) {
+pub fn paths(code: &str) -> (Vec<(bool, Steps)>, Vec<Steps>) {
     let mut uses: Vec<(bool, String)> = Vec::new();
     let (mut rest, mut is_open) = (String::new(), false);
     for line in code.lines().map(str::trim) {

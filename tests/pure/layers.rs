@@ -232,7 +232,7 @@ fn files_hold_one_idea() {
 }
 
 /// Returns the room of a top-level module of the crate that contains `file`.
-fn room_of(file: &Path, module: &str) -> String {
+pub fn room_of(file: &Path, module: &str) -> String {
     let own = CRATES
         .iter()
         .find(|(name, _)| file.starts_with(Path::new("crates").join(name)));
@@ -295,7 +295,7 @@ pub fn source_folders() -> Vec<PathBuf> {
 }
 
 /// Returns every source file with its room and its code, without comments, and without tests, which may use anything.
-fn sources() -> Vec<(String, PathBuf, String)> {
+pub fn sources() -> Vec<(String, PathBuf, String)> {
     source_folders().iter().flat_map(|folder| sources_in(folder)).collect()
 }
 

@@ -20,6 +20,7 @@ mod search;
 mod servers;
 mod texts;
 mod twin;
+mod types;
 mod wording;
 
 /// Number of cases for a property test. `PROPTEST_CASES` overrides `usual`, for long campaigns.

@@ -12,7 +12,7 @@ use vsweep::cause::Outcome;
 use vsweep::plan::{Limit, Params};
 use vsweep::report::Runs;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
-use vsweep::stats::{Margins, Requirement, Verdict};
+use vsweep::stats::{Margins, RequirementVerdict, Verdict};
 use vsweep::table::{Cell, RunRow, TableBuilder};
 use vsweep::validity::{Code, Validity};
 
@@ -124,13 +124,13 @@ fn starts_decide_and_everything_else_is_told() {
     assert_eq!(
         broken,
         [
-            ("concurrency 8", Requirement::Broken),
-            ("concurrency 8", Requirement::Met),
-            ("concurrency 16", Requirement::Met),
-            ("concurrency 16", Requirement::Met),
+            ("concurrency 8", RequirementVerdict::Broken),
+            ("concurrency 8", RequirementVerdict::Met),
+            ("concurrency 16", RequirementVerdict::Met),
+            ("concurrency 16", RequirementVerdict::Met),
         ]
     );
-    assert_eq!(found.requirement(), Some(Requirement::Broken));
+    assert_eq!(found.requirement(), Some(RequirementVerdict::Broken));
     let changed: Vec<_> = found
         .changes
         .iter()
@@ -140,7 +140,7 @@ fn starts_decide_and_everything_else_is_told() {
     // The same comparison the other way round shows an improvement, and breaks no limit.
     let back = Comparison::of(&new, &base, &question(&limits)).expect("common points");
     assert_eq!(verdict(&back, "concurrency 8", "output_throughput"), Verdict::Improved);
-    assert_eq!(back.requirement(), Some(Requirement::Met));
+    assert_eq!(back.requirement(), Some(RequirementVerdict::Met));
     let text = to_text(&found);
     assert!(
         text.contains("1 regressed, 3 same; changes within 3 % do not matter"),
@@ -422,7 +422,10 @@ fn a_point_where_the_new_side_loses_requests_meets_no_limit() {
 #[test]
 fn a_point_that_the_new_side_fails_breaks_every_limit() {
     let (_folder, base, mut new) = sides();
-    for (limits, required) in [(&["output_throughput:-30%"][..], Some(Requirement::Met)), (&[], None)] {
+    for (limits, required) in [
+        (&["output_throughput:-30%"][..], Some(RequirementVerdict::Met)),
+        (&[], None),
+    ] {
         let found = Comparison::of(&base, &new, &question(limits)).expect("common points");
         assert_eq!(
             found.requirement(),
@@ -456,7 +459,7 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
     assert_eq!(
         (found.failed_new.len(), found.requirement()),
-        (1, Some(Requirement::Broken))
+        (1, Some(RequirementVerdict::Broken))
     );
     assert!(
         to_text(&found).contains("1 point of base without a valid run in new: concurrency 16"),
@@ -470,14 +473,14 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
     assert!(to_junit(&[found]).contains("failures=\"1\""));
 
     let found = Comparison::of(&new, &base, &question(&["output_throughput:-30%"])).expect("common points");
-    let required = Some(Requirement::Undecided);
+    let required = Some(RequirementVerdict::Undecided);
     assert_eq!(found.requirement(), required, "nothing is known of the base there");
     assert!(to_junit(&[found]).contains("skipped=\"1\""));
 
     new.table = table(Outcome::Cut, None);
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
     assert!(found.failed_new.is_empty(), "a probe that was cut has not failed");
-    assert_ne!(found.requirement(), Some(Requirement::Broken));
+    assert_ne!(found.requirement(), Some(RequirementVerdict::Broken));
 }
 
 #[test]

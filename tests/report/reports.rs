@@ -18,7 +18,7 @@ use vsweep::report::output::verify::verify;
 use vsweep::report::texts::status::Status;
 use vsweep::report::{LiveTables, ReportOutput, judge, read_runs, write_all};
 use vsweep::search::Criterion;
-use vsweep::stats::{Repeats, Requirement as Verdict};
+use vsweep::stats::{Repeats, RequirementVerdict as Verdict};
 use vsweep::table::Points;
 use vsweep::validity::Code;
 

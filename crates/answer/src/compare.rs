@@ -11,7 +11,7 @@ use super::model::{Components, Draws, Posterior};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::SQRT_2;
-use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdict, holm, more_starts};
+use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, RequirementVerdict, Verdict, holm, more_starts};
 
 /// The input of a comparison.
 pub struct ComparisonInput<'e> {
@@ -233,9 +233,9 @@ fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<Compar
             base: point.base.clone(),
             new: point.new.clone(),
             requirement: match (p_value <= ALPHA, is_met) {
-                (true, _) => Requirement::Broken,
-                (false, true) => Requirement::Met,
-                (false, false) => Requirement::Undecided,
+                (true, _) => RequirementVerdict::Broken,
+                (false, true) => RequirementVerdict::Met,
+                (false, false) => RequirementVerdict::Undecided,
             },
             p_value,
         }

@@ -2,7 +2,7 @@
 
 use super::document::{Estimate, MetricNoise};
 use serde::{Deserialize, Serialize};
-use vsweep_strategy::stats::{Requirement, Verdict};
+use vsweep_strategy::stats::{RequirementVerdict, Verdict};
 
 /// The result of a comparison of two experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct ComparedLimit {
     /// The id of the new experiment's point.
     pub new: String,
     /// The state of the limit.
-    pub requirement: Requirement,
+    pub requirement: RequirementVerdict,
     /// The probability of so large a change by chance if the limit is kept, after Holm's correction.
     pub p_value: f64,
 }

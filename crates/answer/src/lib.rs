@@ -38,7 +38,7 @@ pub use planned::*;
 pub use rules::{Standing, standings};
 pub use run_figures::{Figure, RunFigures};
 pub use vsweep_strategy::search::Operator;
-pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
+pub use vsweep_strategy::stats::{Better, Random, RequirementVerdict, Verdict};
 
 use known::{ExperimentFit, Figures, Fit};
 use model::{Noise, Posterior};

@@ -4,7 +4,7 @@
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
 use vsweep_base::cause::Cause;
-use vsweep_strategy::stats::{Requirement, Verdict};
+use vsweep_strategy::stats::{RequirementVerdict, Verdict};
 
 /// The result of the plan's comparison, as far as it has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct PairedFinding {
     /// The verdict.
     pub verdict: Verdict,
     /// The state of the metric's requirement, if it has one.
-    pub requirement: Option<Requirement>,
+    pub requirement: Option<RequirementVerdict>,
     /// If undecided, the number of further starts that would decide in four of five cases.
     pub more_starts: Option<usize>,
 }

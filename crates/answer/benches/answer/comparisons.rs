@@ -2,8 +2,8 @@
 
 use super::planted::log_between;
 use vsweep_answer::{
-    Better, ComparisonInput, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run,
-    Scale, Verdict, compare,
+    Better, ComparisonInput, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, RequirementVerdict,
+    Run, Scale, Verdict, compare,
 };
 
 const METRIC: &str = "output_throughput";
@@ -92,13 +92,13 @@ pub fn judge(seed: u64) -> ComparisonResult {
     let holds = |point: &&vsweep_answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
     let says = |verdict: Verdict| found.points[0].verdict == verdict;
     let is_far = log_ratio.abs() > MARGIN.ln_1p();
-    let any = |requirement: Requirement| found.limits.iter().any(|limit| limit.requirement == requirement);
+    let any = |requirement: RequirementVerdict| found.limits.iter().any(|limit| limit.requirement == requirement);
     ComparisonResult {
         held: (found.points.iter().filter(holds).count(), found.points.len()),
         is_same,
         starts,
         is_false_alarm: (says(Verdict::Improved) && truth <= 1.0) || (says(Verdict::Regressed) && truth >= 1.0),
         is_overlooked: is_far && says(Verdict::Same),
-        guard: (any(Requirement::Broken), any(Requirement::Undecided)),
+        guard: (any(RequirementVerdict::Broken), any(RequirementVerdict::Undecided)),
     }
 }

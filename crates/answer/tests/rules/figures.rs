@@ -37,13 +37,16 @@ fn a_comparison_tells_a_regression_from_noise() {
     };
     assert_eq!(
         verdict(&side(&[80.0, 80.4, 79.6, 80.1, 79.9, 80.0])),
-        (Verdict::Regressed, Requirement::Broken)
+        (Verdict::Regressed, RequirementVerdict::Broken)
     );
     assert_eq!(
         verdict(&side(&[100.1, 99.7, 100.3, 99.9, 100.0, 100.2])),
-        (Verdict::Same, Requirement::Met)
+        (Verdict::Same, RequirementVerdict::Met)
     );
-    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Requirement::Undecided));
+    assert_eq!(
+        verdict(&side(&[96.5])),
+        (Verdict::Undecided, RequirementVerdict::Undecided)
+    );
 }
 
 #[test]
@@ -71,8 +74,8 @@ fn limits_are_judged_although_a_figure_of_the_new_side_is_zero() {
     let [throughput, latency] = requirements.collect::<Vec<_>>()[..] else {
         panic!("{:?}", found.limits);
     };
-    assert_eq!(throughput, Requirement::Broken);
-    assert_ne!(latency, Requirement::Broken);
+    assert_eq!(throughput, RequirementVerdict::Broken);
+    assert_ne!(latency, RequirementVerdict::Broken);
 }
 
 #[test]

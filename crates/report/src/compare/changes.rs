@@ -8,7 +8,7 @@ use crate::ordered::Ordered;
 use crate::texts::changes::{change, changes};
 use crate::texts::words::{name, title};
 use itertools::Itertools;
-use vsweep_answer::{Requirement, Verdict};
+use vsweep_answer::{RequirementVerdict, Verdict};
 use vsweep_base::units::show_many;
 
 /// Most points that a sentence names.
@@ -79,7 +79,7 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
         _ => return None,
     };
     let has_failed = !comparison.failed_base.is_empty() || !comparison.failed_new.is_empty();
-    let breaks_limit = comparison.requirements().any(|found| found != Requirement::Met);
+    let breaks_limit = comparison.requirements().any(|found| found != RequirementVerdict::Met);
     if has_failed || comparison.loses_requests || breaks_limit || by_chance(comparison).is_some() {
         return None;
     }

@@ -15,7 +15,7 @@ use minijinja::{Value, context};
 use serde_json::{Map, json};
 use std::cmp::Reverse;
 use std::path::Path;
-use vsweep_answer::{Requirement, Verdict};
+use vsweep_answer::{RequirementVerdict, Verdict};
 use vsweep_base::units::show_many;
 
 /// Most points without a counterpart that are named, and most changes of settings and other facts that are listed.
@@ -101,7 +101,7 @@ fn parts(comparison: &Comparison) -> Value {
         ]
     };
     // A point without a valid run breaks every limit, or leaves it undecided.
-    let of_lone = |(settings, side, requirement): (&String, &str, Requirement)| {
+    let of_lone = |(settings, side, requirement): (&String, &str, RequirementVerdict)| {
         let why = format!("no valid run in {side}");
         let row = [
             "(all)".to_owned(),
@@ -115,7 +115,9 @@ fn parts(comparison: &Comparison) -> Value {
     let judged = comparison.limits.iter();
     let judged = judged.map(|judged| (judged.requirement, of_limit(judged)));
     let limits = comparison.lone().map(of_lone).chain(judged).collect_vec();
-    let (met, mut unmet): (Vec<_>, Vec<_>) = limits.iter().partition(|(verdict, _)| *verdict == Requirement::Met);
+    let (met, mut unmet): (Vec<_>, Vec<_>) = limits
+        .iter()
+        .partition(|(verdict, _)| *verdict == RequirementVerdict::Met);
     unmet.sort_by_key(|(verdict, _)| Reverse(*verdict));
     let weighed = changes::by_weight(comparison);
     let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;

@@ -8,12 +8,15 @@ use crate::texts::template::{fill, line_environment};
 use crate::texts::words::show_number;
 use minijinja::{Value, context};
 use vsweep_base::printable::printable;
-use vsweep_strategy::stats::Requirement;
+use vsweep_strategy::stats::RequirementVerdict;
 
 /// Returns the XML, with a suite for each comparison. A broken limit is a failure, and an undecided one is skipped. Without limits, each
 /// figure is a case that passes and shows its verdict.
 pub fn to_junit(comparisons: &[Comparison]) -> String {
-    let failures: usize = comparisons.iter().map(|own| count(own, Requirement::Broken)).sum();
+    let failures: usize = comparisons
+        .iter()
+        .map(|own| count(own, RequirementVerdict::Broken))
+        .sum();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
     let tests: usize = counts.iter().sum();
     fill(
@@ -41,15 +44,15 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
     let suite = context! {
         name => format!("{} against {}", comparison.new, comparison.base),
         tests,
-        failures => count(comparison, Requirement::Broken),
-        skipped => count(comparison, Requirement::Undecided),
+        failures => count(comparison, RequirementVerdict::Broken),
+        skipped => count(comparison, RequirementVerdict::Undecided),
         cases,
         tally => tally(comparison),
     };
     (tests, suite)
 }
 
-fn count(comparison: &Comparison, requirement: Requirement) -> usize {
+fn count(comparison: &Comparison, requirement: RequirementVerdict) -> usize {
     comparison.requirements().filter(|found| *found == requirement).count()
 }
 
@@ -62,24 +65,24 @@ fn of_limit(judged: &LimitVerdict) -> Value {
         show_number(judged.new),
         judged.p_value
     );
-    let is = |requirement: Requirement| judged.requirement == requirement;
+    let is = |requirement: RequirementVerdict| judged.requirement == requirement;
     context! {
         name => format!("{} at {}", show_limit(&judged.limit), judged.settings),
         class => "limit",
-        failed => is(Requirement::Broken).then(|| text.clone()),
-        skipped => is(Requirement::Undecided).then(|| format!("undecided: {text}; measure more starts")),
-        lines => is(Requirement::Met).then(|| vec![text]),
+        failed => is(RequirementVerdict::Broken).then(|| text.clone()),
+        skipped => is(RequirementVerdict::Undecided).then(|| format!("undecided: {text}; measure more starts")),
+        lines => is(RequirementVerdict::Met).then(|| vec![text]),
     }
 }
 
 /// The case of a point of which only one side has a valid run.
-fn of_lone(settings: &str, side: &str, requirement: Requirement) -> Value {
+fn of_lone(settings: &str, side: &str, requirement: RequirementVerdict) -> Value {
     let text = format!("no run in {side} is valid; see the failures in its report");
     context! {
         name => format!("valid run at {settings}"),
         class => "limit",
-        failed => (requirement == Requirement::Broken).then(|| text.clone()),
-        skipped => (requirement == Requirement::Undecided).then(|| format!("undecided: {text}")),
+        failed => (requirement == RequirementVerdict::Broken).then(|| text.clone()),
+        skipped => (requirement == RequirementVerdict::Undecided).then(|| format!("undecided: {text}")),
     }
 }
 

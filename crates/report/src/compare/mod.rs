@@ -23,7 +23,7 @@ use itertools::Itertools;
 use matching::{PointMatches, PointPair, match_points};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::{Basis, ComparedPoint, ComparisonInput, MetricNoise, Requirement, Verdict};
+use vsweep_answer::{Basis, ComparedPoint, ComparisonInput, MetricNoise, RequirementVerdict, Verdict};
 use vsweep_plan::Limit;
 use vsweep_record::evidence;
 use vsweep_record::table::{Measure, Points};
@@ -145,7 +145,7 @@ pub struct LimitVerdict {
     /// The 95 % interval of the ratio.
     pub interval: (f64, f64),
     /// Result of the limit.
-    pub requirement: Requirement,
+    pub requirement: RequirementVerdict,
     /// Probability of so extreme a ratio by chance if the limit is kept, after Holm's correction.
     pub p_value: f64,
 }
@@ -232,7 +232,7 @@ impl Comparison {
                 })?;
                 let point = of_pair(pair, &limit.metric)?;
                 let requirement = match doubts::loses_requests(pair, &sides) {
-                    true => Requirement::Broken,
+                    true => RequirementVerdict::Broken,
                     false => judged.requirement,
                 };
                 Some(LimitVerdict {
@@ -306,22 +306,22 @@ impl Comparison {
     }
 
     /// Combined result of the limits: broken if one is, else undecided if one is, else met. `None` without limits.
-    pub fn requirement(&self) -> Option<Requirement> {
+    pub fn requirement(&self) -> Option<RequirementVerdict> {
         self.requirements().max()
     }
 
     /// The result of each limit at each point.
-    fn requirements(&self) -> impl Iterator<Item = Requirement> {
+    fn requirements(&self) -> impl Iterator<Item = RequirementVerdict> {
         let judged = self.limits.iter().map(|judged| judged.requirement);
         judged.chain(self.lone().map(|(.., requirement)| requirement))
     }
 
     /// The points that have no valid run on one side, with the name of that side and the result of every limit there: broken if it is the
     /// new side, undecided if it is the base.
-    fn lone(&self) -> impl Iterator<Item = (&String, &'static str, Requirement)> {
+    fn lone(&self) -> impl Iterator<Item = (&String, &'static str, RequirementVerdict)> {
         let sides = [
-            (&self.failed_new, "new", Requirement::Broken),
-            (&self.failed_base, "base", Requirement::Undecided),
+            (&self.failed_new, "new", RequirementVerdict::Broken),
+            (&self.failed_base, "base", RequirementVerdict::Undecided),
         ];
         let points = sides
             .into_iter()

@@ -23,7 +23,7 @@ use minijinja::{Value, context};
 use vsweep_base::units::show_many;
 use vsweep_record::journal::ALONE_SLOT;
 use vsweep_record::table::{Cell, Point, Points};
-use vsweep_strategy::stats::Requirement;
+use vsweep_strategy::stats::RequirementVerdict;
 
 /// Most points of a failure that are named.
 const MOST_ROWS: usize = 20;
@@ -34,7 +34,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let requirements = inputs
         .requirements
         .iter()
-        .map(|judged| context! { is_met => judged.verdict == Requirement::Met, text => judged.to_string() });
+        .map(|judged| context! { is_met => judged.verdict == RequirementVerdict::Met, text => judged.to_string() });
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     // Lost runs have rows, but are still to be measured.

@@ -16,7 +16,7 @@ use vsweep_plan::ReportOptions;
 use vsweep_record::evidence::{Evidence, MARGIN};
 use vsweep_record::journal::{Directory, Manifest, RunRecord, State};
 use vsweep_record::table::{Better, Point, Points, Table, distinct, knee};
-use vsweep_strategy::stats::Requirement;
+use vsweep_strategy::stats::RequirementVerdict;
 
 /// The answer with the indices of its points in [`Points::points`].
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Answers {
             let directions = (Better::Higher, Better::Higher);
             let is_used = |at: &usize| !points.points[*at].used.is_empty();
             let is_invalid = |at: &&usize| points.points[**at].validity == Some(Validity::Invalid);
-            let judged = |verdict: Requirement| {
+            let judged = |verdict: RequirementVerdict| {
                 let own = workload.points.iter();
                 own.filter(|at| is_used(at) && goals.verdict(**at) == verdict).count()
             };
@@ -180,8 +180,8 @@ impl Answers {
                 frontier: front,
                 is_measured: workload.points.iter().any(is_used),
                 none_meets: is_missed(&document, &name),
-                unmet: judged(Requirement::Broken),
-                undecided: judged(Requirement::Undecided),
+                unmet: judged(RequirementVerdict::Broken),
+                undecided: judged(RequirementVerdict::Undecided),
                 invalid: workload.points.iter().filter(is_invalid).count(),
                 name,
             }

@@ -10,7 +10,7 @@ use vsweep_plan as plan;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section, search_results};
 use vsweep_strategy::search::{Criterion, Probe, Target};
-use vsweep_strategy::stats::Requirement;
+use vsweep_strategy::stats::RequirementVerdict;
 
 /// Longest text of a goal that serves as its name, in characters.
 const LONGEST_NAME: usize = 24;
@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 24;
 pub struct Goals {
     goals: Vec<Goal>,
     /// For each point, the verdict on all goals together: the best of the targets, and each assertion that applies.
-    verdicts: Vec<Requirement>,
+    verdicts: Vec<RequirementVerdict>,
 }
 
 /// One target or `[[assert]]`.
@@ -37,7 +37,7 @@ struct Goal {
     of_classes: Vec<String>,
     /// The verdict for each point; `None` if the goal does not apply to the point, or the point lacks the figure. A target that was met at
     /// a load above the search's answer is undecided, because it may have been met by chance.
-    meets: Vec<Option<Requirement>>,
+    meets: Vec<Option<RequirementVerdict>>,
 }
 
 impl Goals {
@@ -49,11 +49,13 @@ impl Goals {
         let of_targets = |at: usize| {
             goals
                 .iter()
-                .map(|goal| goal.meets[at].unwrap_or(Requirement::Undecided))
+                .map(|goal| goal.meets[at].unwrap_or(RequirementVerdict::Undecided))
                 .min()
         };
         let places = 0..points.points.len();
-        let mut verdicts: Vec<Requirement> = places.map(|at| of_targets(at).unwrap_or(Requirement::Met)).collect();
+        let mut verdicts: Vec<RequirementVerdict> = places
+            .map(|at| of_targets(at).unwrap_or(RequirementVerdict::Met))
+            .collect();
         let assertions = required.iter();
         let assertions = assertions.filter_map(|required| Some((required, required.assertion()?)));
         for (number, (required, assertion)) in assertions.enumerate() {
@@ -65,14 +67,14 @@ impl Goals {
                     // If the goal does not apply to the point, the other points of its server decide.
                     let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
                     let said = said[at].as_ref().or_else(of_server);
-                    verdicts[at] = verdicts[at].max(said.map_or(Requirement::Met, |(verdict, _)| *verdict));
+                    verdicts[at] = verdicts[at].max(said.map_or(RequirementVerdict::Met, |(verdict, _)| *verdict));
                 }
             }
             let text = required.what.to_string();
             let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
             let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
             let name = Some(text.clone()).filter(|_| is_short && is_free);
-            let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
+            let is_decided = |verdict: &RequirementVerdict| *verdict != RequirementVerdict::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
                 name_in_sentences: in_sentence(&text, &assertion.criteria),
@@ -99,27 +101,27 @@ impl Goals {
     /// The targets that a point meets beyond doubt, by their indices among the targets.
     pub fn targets_met(&self, point: usize) -> Vec<usize> {
         let targets = self.goals.iter().filter(|goal| goal.is_target).enumerate();
-        let met = targets.filter(|(_, goal)| goal.meets[point] == Some(Requirement::Met));
+        let met = targets.filter(|(_, goal)| goal.meets[point] == Some(RequirementVerdict::Met));
         met.map(|(place, _)| place).collect()
     }
 
     /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
-        self.verdict(point) == Requirement::Met
+        self.verdict(point) == RequirementVerdict::Met
     }
 
     /// The verdict on a point: the worst of its best target and of all assertions that apply to it or its server.
-    pub fn verdict(&self, point: usize) -> Requirement {
-        self.verdicts.get(point).copied().unwrap_or(Requirement::Met)
+    pub fn verdict(&self, point: usize) -> RequirementVerdict {
+        self.verdicts.get(point).copied().unwrap_or(RequirementVerdict::Met)
     }
 
     /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none, and empty if
     /// no goal applies to the point.
     pub fn met_by(&self, point: usize) -> String {
         let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
-            Some(Requirement::Met) => Some(goal.name.clone()),
-            Some(Requirement::Undecided) => Some(format!("{}?", goal.name)),
-            Some(Requirement::Broken) | None => None,
+            Some(RequirementVerdict::Met) => Some(goal.name.clone()),
+            Some(RequirementVerdict::Undecided) => Some(format!("{}?", goal.name)),
+            Some(RequirementVerdict::Broken) | None => None,
         });
         match met.join(", ") {
             none if none.is_empty() && self.goals.iter().any(|goal| goal.meets[point].is_some()) => "-".to_owned(),
@@ -154,7 +156,7 @@ impl Goals {
         let is_open = |at: &usize| {
             self.goals
                 .iter()
-                .any(|goal| goal.meets[*at] == Some(Requirement::Undecided))
+                .any(|goal| goal.meets[*at] == Some(RequirementVerdict::Undecided))
         };
         let is_doubtful = shown.iter().any(is_open);
         let doubtful = is_doubtful.then(|| "?: met once, above the load that the search can vouch for".to_owned());
@@ -163,10 +165,10 @@ impl Goals {
 
     /// Columns for the table of points, one for each goal: true, false, or empty if undecided.
     pub fn columns(&self) -> Vec<Column> {
-        let cell = |meets: &Option<Requirement>| match meets {
-            Some(Requirement::Met) => Cell::Bool(true),
-            Some(Requirement::Broken) => Cell::Bool(false),
-            Some(Requirement::Undecided) | None => Cell::Missing,
+        let cell = |meets: &Option<RequirementVerdict>| match meets {
+            Some(RequirementVerdict::Met) => Cell::Bool(true),
+            Some(RequirementVerdict::Broken) => Cell::Bool(false),
+            Some(RequirementVerdict::Undecided) | None => Cell::Missing,
         };
         let column = |goal: &Goal| {
             let cells = goal.meets.iter().map(cell);
@@ -222,9 +224,9 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
                 .or_else(|| limit_of_start(state, run, &target.name));
             let within = limit.is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&of_point)? {
-                true if within => Requirement::Met,
-                true => Requirement::Undecided,
-                false => Requirement::Broken,
+                true if within => RequirementVerdict::Met,
+                true => RequirementVerdict::Undecided,
+                false => RequirementVerdict::Broken,
             })
         };
         Goal {

@@ -16,7 +16,7 @@ use vsweep_plan::{Assertion, Params, ServerCondition, Servers};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
-use vsweep_strategy::stats::Requirement;
+use vsweep_strategy::stats::RequirementVerdict;
 
 /// A requirement of the plan, judged for one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct RequirementResult {
     /// The requirement, with its workload if there are several.
     pub text: String,
     /// The verdict.
-    pub verdict: Requirement,
+    pub verdict: RequirementVerdict,
     /// The observation behind it.
     pub why: String,
 }
@@ -33,16 +33,16 @@ pub struct RequirementResult {
 impl fmt::Display for RequirementResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
-            Requirement::Met => "met",
-            Requirement::Undecided => "not decided",
-            Requirement::Broken => "not met",
+            RequirementVerdict::Met => "met",
+            RequirementVerdict::Undecided => "not decided",
+            RequirementVerdict::Broken => "not met",
         };
         write!(f, "requirement {verdict}: {} ({})", self.text, self.why)
     }
 }
 
 /// Verdict of one server, or of one of its points, with the reason.
-pub(crate) type ReasonedVerdict = (Requirement, String);
+pub(crate) type ReasonedVerdict = (RequirementVerdict, String);
 
 /// Judges every requirement for each workload. If several servers meet a requirement, the answer's winner is named.
 pub fn judge(
@@ -69,9 +69,14 @@ fn judge_comparison(state: &State) -> Vec<RequirementResult> {
         let bound = asked.member.bound?;
         let finding = findings.get(at);
         let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
-            Some(Requirement::Met) if doubt.is_some() => (Requirement::Undecided, doubt.clone().unwrap_or_default()),
+            Some(RequirementVerdict::Met) if doubt.is_some() => {
+                (RequirementVerdict::Undecided, doubt.clone().unwrap_or_default())
+            }
             Some(requirement) => (requirement, compared::ratio(finding)),
-            None => (Requirement::Undecided, "the comparison is not finished".to_owned()),
+            None => (
+                RequirementVerdict::Undecided,
+                "the comparison is not finished".to_owned(),
+            ),
         };
         let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
@@ -142,7 +147,10 @@ fn fits(answer: &Answer, server: &ServerId) -> bool {
 /// Returns the verdicts on the servers that fit. If there are none, returns a verdict that says so.
 fn or_none_fits(said: Vec<ReasonedVerdict>) -> Vec<ReasonedVerdict> {
     match said.is_empty() {
-        true => vec![(Requirement::Broken, "no measured server fits on the GPUs".to_owned())],
+        true => vec![(
+            RequirementVerdict::Broken,
+            "no measured server fits on the GPUs".to_owned(),
+        )],
         false => said,
     }
 }
@@ -155,15 +163,15 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
 fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
     let answer = search.answer().filter(|_| !search.is_open());
     match answer.map(|answer| answer.found) {
-        Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
-        Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
-        Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),
-        Some(Found::Undecided) => (Requirement::Undecided, "too few runs to decide".to_owned()),
+        Some(Found::Met(value)) => (RequirementVerdict::Met, format!("up to {value}")),
+        Some(Found::Beyond(value)) => (RequirementVerdict::Met, format!("{value} and beyond")),
+        Some(Found::None) => (RequirementVerdict::Broken, "at no load".to_owned()),
+        Some(Found::Undecided) => (RequirementVerdict::Undecided, "too few runs to decide".to_owned()),
         Some(Found::Skipped) => (
-            Requirement::Undecided,
+            RequirementVerdict::Undecided,
             "its search was skipped, because another server holds more".to_owned(),
         ),
-        None => (Requirement::Undecided, "its search has no answer".to_owned()),
+        None => (RequirementVerdict::Undecided, "its search has no answer".to_owned()),
     }
 }
 
@@ -251,24 +259,30 @@ fn of_point(
         let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
         let shown = figure.map(show_number).unwrap_or_default();
         match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
-            Some(true) => (Requirement::Met, format!("{}: {shown}", phrase(criterion))),
-            Some(false) => (Requirement::Broken, format!("{} not met: {shown}", phrase(criterion))),
-            None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),
+            Some(true) => (RequirementVerdict::Met, format!("{}: {shown}", phrase(criterion))),
+            Some(false) => (
+                RequirementVerdict::Broken,
+                format!("{} not met: {shown}", phrase(criterion)),
+            ),
+            None if point.used.is_empty() => (RequirementVerdict::Undecided, "no valid run".to_owned()),
             None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
-                Requirement::Undecided,
+                RequirementVerdict::Undecided,
                 format!(
                     "no latencies of single requests, which {} needs; set save_detailed = true in [bench.params]",
                     phrase(criterion)
                 ),
             ),
-            None => (Requirement::Undecided, format!("no figure for {}", phrase(criterion))),
+            None => (
+                RequirementVerdict::Undecided,
+                format!("no figure for {}", phrase(criterion)),
+            ),
         }
     };
     let said = assertion.criteria.iter().map(of_criterion);
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
-        .unwrap_or((Requirement::Undecided, "nothing is bounded".to_owned()));
-    let codes = point.codes.iter().filter(|_| verdict == Requirement::Met);
+        .unwrap_or((RequirementVerdict::Undecided, "nothing is bounded".to_owned()));
+    let codes = point.codes.iter().filter(|_| verdict == RequirementVerdict::Met);
     let codes = codes.map(|code| code.in_words()).join(", ");
     let doubt = match codes.is_empty() {
         true => String::new(),
@@ -295,16 +309,19 @@ fn conclude(
         Servers::All => (", every server", verdicts.max()),
     };
     // Later results rarely change the verdict on a server that misses it, but may change that on one that meets it.
-    let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
+    let is_final = (required.servers, verdict) == (Servers::All, Some(RequirementVerdict::Broken));
     let (verdict, why) = match verdict {
-        None => (Requirement::Undecided, "nothing that it covers was measured".to_owned()),
+        None => (
+            RequirementVerdict::Undecided,
+            "nothing that it covers was measured".to_owned(),
+        ),
         Some(_) if !is_final && unfinished(state).is_some() => {
-            (Requirement::Undecided, "the sweep is not finished".to_owned())
+            (RequirementVerdict::Undecided, "the sweep is not finished".to_owned())
         }
         Some(verdict) => {
             let whys = said.iter().filter(|(other, _)| *other == verdict).map(|(_, why)| why);
             // If any server suffices, one reason is enough.
-            let is_one = (required.servers, verdict) == (Servers::Any, Requirement::Met);
+            let is_one = (required.servers, verdict) == (Servers::Any, RequirementVerdict::Met);
             let most = if is_one { 1 } else { said.len() };
             (verdict, whys.take(most).join("; "))
         }

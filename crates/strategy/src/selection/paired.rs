@@ -7,7 +7,7 @@
 
 use super::Arm;
 use crate::stats::{
-    Better, Bound, Estimate, Interval, IntervalRule, Margin, Requirement, Verdict, level_of_look, more_units,
+    Better, Bound, Estimate, Interval, IntervalRule, Margin, RequirementVerdict, Verdict, level_of_look, more_units,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
     /// The state of the member's requirement, if there is one.
-    pub requirement: Option<Requirement>,
+    pub requirement: Option<RequirementVerdict>,
     /// If undecided, the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if the
     /// question is decided, the ratio is unknown, or 1000 pairs would not suffice.
     pub more_starts: Option<usize>,
@@ -271,7 +271,7 @@ impl Finding {
     /// Returns true if the question about the member is answered.
     fn is_final(&self) -> bool {
         match self.requirement {
-            Some(requirement) => requirement != Requirement::Undecided,
+            Some(requirement) => requirement != RequirementVerdict::Undecided,
             None => self.verdict != Verdict::Undecided,
         }
     }
@@ -368,7 +368,7 @@ impl Member {
     /// Returns true if the result is harmless: within the margin, or the bound met.
     pub(super) fn is_fine(&self, ratio: Estimate, levels: Levels) -> bool {
         match self.bound {
-            Some(_) => self.requirement(ratio.interval(levels.change)) == Some(Requirement::Met),
+            Some(_) => self.requirement(ratio.interval(levels.change)) == Some(RequirementVerdict::Met),
             None => self.is_same(ratio, levels),
         }
     }
@@ -391,9 +391,9 @@ impl Member {
     }
 
     /// Returns the verdict on the requirement, if there is one.
-    pub(super) fn requirement(&self, interval: Option<Interval>) -> Option<Requirement> {
+    pub(super) fn requirement(&self, interval: Option<Interval>) -> Option<RequirementVerdict> {
         let bound = self.bound?;
-        Some(interval.map_or(Requirement::Undecided, |interval| bound.judge(interval)))
+        Some(interval.map_or(RequirementVerdict::Undecided, |interval| bound.judge(interval)))
     }
 }
 

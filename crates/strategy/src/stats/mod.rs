@@ -20,5 +20,5 @@ pub(crate) use effort::{IntervalRule, more_units};
 pub use effort::{Repeats, more_starts};
 pub use estimate::{Error, Estimate, Interval};
 pub use random::{Normals, Random};
-pub use ratio::{ALPHA, Better, Bound, Margin, Margins, Requirement, Verdict};
+pub use ratio::{ALPHA, Better, Bound, Margin, Margins, RequirementVerdict, Verdict};
 pub use starts::{Noise, RunPrior, Start, estimate};

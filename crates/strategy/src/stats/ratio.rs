@@ -176,7 +176,7 @@ pub struct Bound {
 /// Result of a requirement, in ascending order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Requirement {
+pub enum RequirementVerdict {
     /// The ratio's interval lies on the allowed side of the bound.
     Met,
     /// The interval contains the bound, or lies beyond it without being significant after Holm's correction.
@@ -200,11 +200,11 @@ impl Bound {
     }
 
     /// Judges the requirement by an interval of logarithms, without Holm's correction.
-    pub(crate) fn judge(self, interval: Interval) -> Requirement {
+    pub(crate) fn judge(self, interval: Interval) -> RequirementVerdict {
         match (self.excess(interval.low), self.excess(interval.high)) {
-            (low, high) if low < 0.0 && high < 0.0 => Requirement::Met,
-            (low, high) if low > 0.0 && high > 0.0 => Requirement::Broken,
-            _ => Requirement::Undecided,
+            (low, high) if low < 0.0 && high < 0.0 => RequirementVerdict::Met,
+            (low, high) if low > 0.0 && high > 0.0 => RequirementVerdict::Broken,
+            _ => RequirementVerdict::Undecided,
         }
     }
 
@@ -248,9 +248,9 @@ mod margin_tests {
         let upper = Bound::percent(5.0);
         let ratio = |percent: f64| Estimate::new((percent / 100.0).ln_1p(), 0.01, 4.0);
         let judge = |percent: f64, bound: Bound| bound.judge(ratio(percent).interval(0.05).expect("a known error"));
-        assert_eq!(judge(10.0, upper), Requirement::Broken);
-        assert_eq!(judge(6.0, upper), Requirement::Undecided);
-        assert_eq!(judge(1.0, upper), Requirement::Met);
-        assert_eq!(judge(-10.0, Bound::percent(-5.0)), Requirement::Broken);
+        assert_eq!(judge(10.0, upper), RequirementVerdict::Broken);
+        assert_eq!(judge(6.0, upper), RequirementVerdict::Undecided);
+        assert_eq!(judge(1.0, upper), RequirementVerdict::Met);
+        assert_eq!(judge(-10.0, Bound::percent(-5.0)), RequirementVerdict::Broken);
     }
 }

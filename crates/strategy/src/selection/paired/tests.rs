@@ -168,8 +168,11 @@ fn a_requirement_is_what_the_pairs_go_on_for() {
         });
         (outcome.findings[0].requirement, outcome.findings[0].verdict)
     };
-    assert_eq!(requirement(-0.10), (Some(Requirement::Broken), Verdict::Regressed));
-    assert_eq!(requirement(-0.03), (Some(Requirement::Met), Verdict::Regressed));
+    assert_eq!(
+        requirement(-0.10),
+        (Some(RequirementVerdict::Broken), Verdict::Regressed)
+    );
+    assert_eq!(requirement(-0.03), (Some(RequirementVerdict::Met), Verdict::Regressed));
 }
 
 #[test]

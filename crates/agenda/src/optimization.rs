@@ -80,9 +80,9 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
 }
 
 /// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `recorded`, the
-/// optimisation in the journal, keep their predictions while they are measured in the same way; others take theirs from `predictions`.
-/// Servers that need more GPUs than the user has are left out. `machine_gpus` is the number of GPUs that the machine divides among servers;
-/// if it is `None`, the recorded number counts.
+/// optimisation in the journal, keep their predictions while they are measured in the same way; others take theirs from `predictions`, which
+/// then has all servers. Servers that need more GPUs than the user has are left out. `machine_gpus` is the number of GPUs that the machine
+/// divides among servers; if it is `None`, the recorded number counts.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
@@ -120,7 +120,7 @@ pub fn optimization(
         let searches = matrix.search_ids_of(server);
         let runs = points.len() as f64 * f64::from(plan.runs.least()) + searches.len() as f64 * USUAL_PROBES;
         let predicted = predictions.get(&server.id);
-        let fresh = Candidate {
+        let candidate = Candidate {
             levels: settings.levels(at),
             changes: settings.changes(at),
             predicted: predicted.and_then(|own| own.value),
@@ -133,16 +133,6 @@ pub fn optimization(
             gpus: gpus_of(server),
             at_once: at_once(plan, server, machine_gpus),
         };
-        let is_measured_alike = |known: &&&Contestant| known.points == points && known.searches == searches;
-        let candidate = match known.get(&server.id).filter(is_measured_alike) {
-            Some(known) if has_objective => Candidate {
-                predicted: known.candidate.predicted,
-                slopes: known.candidate.slopes.clone(),
-                ..timed_as(&known.candidate, fresh)
-            },
-            Some(known) => timed_as(&known.candidate, fresh),
-            None => fresh,
-        };
         Contestant {
             server: server.id.clone(),
             name: plan.secrets.redact(&server.name),
@@ -151,7 +141,8 @@ pub fn optimization(
             candidate,
         }
     });
-    let contestants: Vec<Contestant> = contestants.collect();
+    let mut contestants: Vec<Contestant> = contestants.collect();
+    keep_predictions(&mut contestants, &known, has_objective, !predictions.is_empty());
     Some(Optimization {
         objective,
         axes: settings.axes(),
@@ -174,14 +165,54 @@ pub fn optimization(
     })
 }
 
-/// Returns a candidate with the predicted durations and memory of its recorded form.
-fn timed_as(known: &Candidate, fresh: Candidate) -> Candidate {
-    Candidate {
-        memory: known.memory,
-        start_s: known.start_s,
-        warm: known.warm,
-        measure_s: known.measure_s,
-        ..fresh
+/// Gives servers that are measured as before the predictions of the record: the durations and the memory, and the figure if it is of the
+/// objective. The twin has learnt from the record since, so predictions of then and of now cannot be compared. Those of the other servers
+/// are therefore changed by as much as the two differ, on average, for the servers that have both.
+fn keep_predictions(
+    contestants: &mut [Contestant],
+    known: &BTreeMap<&ServerId, &Contestant>,
+    has_objective: bool,
+    is_predicted: bool,
+) {
+    let recorded: Vec<Option<&Candidate>> = contestants
+        .iter()
+        .map(|own| {
+            let known = known.get(&own.server)?;
+            (known.points == own.points && known.searches == own.searches).then_some(&known.candidate)
+        })
+        .collect();
+    let both = || {
+        let pairs = contestants.iter().zip(&recorded).filter(|_| is_predicted);
+        pairs.filter_map(|(own, recorded)| Some((&own.candidate, (*recorded)?)))
+    };
+    let value = |candidate: &Candidate| candidate.predicted.map(|value| value.ln_value);
+    let seconds = |candidate: &Candidate| candidate.start_s + candidate.measure_s;
+    let differences = both().filter_map(|(own, recorded)| Some(value(recorded)? - value(own)?));
+    let differences: Vec<f64> = differences.filter(|_| has_objective).collect();
+    let shift = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+    let (now, then) = both().fold((0.0, 0.0), |sum, (own, recorded)| {
+        (sum.0 + seconds(own), sum.1 + seconds(recorded))
+    });
+    let factor = if now > 0.0 { then / now } else { 1.0 };
+    for (own, recorded) in contestants.iter_mut().zip(recorded) {
+        let own = &mut own.candidate;
+        let Some(recorded) = recorded else {
+            if let Some(value) = &mut own.predicted {
+                value.ln_value += shift;
+            }
+            own.start_s *= factor;
+            own.measure_s *= factor;
+            if let Some(warm) = &mut own.warm {
+                warm.start_s *= factor;
+            }
+            continue;
+        };
+        own.memory = recorded.memory;
+        (own.start_s, own.warm, own.measure_s) = (recorded.start_s, recorded.warm, recorded.measure_s);
+        if has_objective {
+            own.predicted = recorded.predicted;
+            own.slopes.clone_from(&recorded.slopes);
+        }
     }
 }
 

@@ -179,3 +179,49 @@ fn an_edited_plan_is_predicted_anew() {
     let graphs = |own: &Candidate| own.warm.map(|warm| warm.graphs);
     assert_ne!(graphs(&edited), graphs(&recorded.contestants[0].candidate));
 }
+
+#[test]
+fn new_servers_are_predicted_as_those_of_the_record_were() {
+    let read = |text: &str| {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        (plan, matrix)
+    };
+    let predictions = |matrix: &Matrix, value: f64, seconds: f64| {
+        let of = |own: ServerConfig| {
+            let seqs = own.params.get("max_num_seqs").and_then(number).unwrap_or(8.0);
+            let predicted = Prediction {
+                start_s: seconds,
+                warm: None,
+                measure_s: seconds,
+                fits: true,
+                value: Some(Predicted {
+                    ln_value: (value * seqs).ln(),
+                    sd: 0.1,
+                }),
+                slopes: Vec::new(),
+            };
+            (own.id, predicted)
+        };
+        matrix.servers().map(of).collect()
+    };
+    let (plan, matrix) = read(&format!("{PLAN}[optimize]\n"));
+    let recorded = optimization(&plan, &matrix, None, &predictions(&matrix, 10.0, 5.0), None).expect("asked for");
+    let (plan, matrix) = read(&format!("{PLAN}[optimize]\n").replace("512]", "512, 1024]"));
+    let fresh = predictions(&matrix, 4.0, 20.0);
+    let edited = optimization(&plan, &matrix, Some(&recorded), &fresh, None).expect("asked for");
+    let of = |seqs: &str| {
+        let mut all = edited.contestants.iter();
+        let own = all
+            .find(|own| own.name.contains(&format!("max_num_seqs={seqs},")))
+            .expect("a server");
+        let value = own.candidate.predicted.expect("predicted").ln_value.exp();
+        (value.round(), own.candidate.start_s, own.candidate.measure_s)
+    };
+    assert_eq!(of("512"), (5120.0, 5.0, 5.0));
+    assert_eq!(
+        of("1024"),
+        (10240.0, 5.0, 5.0),
+        "as if it had been predicted with the others"
+    );
+}

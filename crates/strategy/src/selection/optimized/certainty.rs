@@ -163,8 +163,13 @@ impl Optimized {
             Some(Budget::MachineSeconds(most) | Budget::GpuSeconds(most)) => {
                 let done = self.trials.iter().zip(&self.seconds);
                 let done = done.map(|((at, _), seconds)| seconds * self.share(*at));
+                let elapsed = match self.rules.budget {
+                    Some(Budget::MachineSeconds(_)) => self.elapsed_s,
+                    _ => 0.0,
+                };
+                let done = elapsed.max(done.sum());
                 let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));
-                done.sum::<f64>() + expected.sum::<f64>() + self.least_cost() > most
+                done + expected.sum::<f64>() + self.least_cost() > most
             }
             Some(Budget::Starts(most)) => self.charged() + under_way.len() >= most,
         }

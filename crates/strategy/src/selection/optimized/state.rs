@@ -39,6 +39,8 @@ pub struct Optimized {
     pub(super) free: usize,
     /// Server time of each trial, in seconds.
     pub(super) seconds: Vec<f64>,
+    /// Time of work so far, in seconds; 0 if it is not known.
+    pub(super) elapsed_s: f64,
     pub(super) compiled: CompiledGraphs,
     pub(super) judged: Option<Incumbent>,
     view: OnceLock<View>,
@@ -57,6 +59,7 @@ impl Optimized {
             trials: Vec::new(),
             free: 0,
             seconds: Vec::new(),
+            elapsed_s: 0.0,
             compiled: CompiledGraphs::default(),
             judged: None,
             view: OnceLock::new(),
@@ -80,6 +83,12 @@ impl Optimized {
         self.free += 1;
     }
 
+    /// Sets the time of work so far. A budget in seconds of the machine is spent by the larger of this time and the times of all starts,
+    /// each divided by the number of such servers that fit on the machine: the machine is not always full.
+    pub fn set_elapsed(&mut self, seconds: f64) {
+        self.elapsed_s = seconds;
+    }
+
     /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. The list is
     /// empty if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and
     /// the results, so a replay asks for equal ones.
@@ -89,7 +98,11 @@ impl Optimized {
         let mut ended = None;
         while proposals.len() < free && ended.is_none() {
             if self.is_spent(&busy) {
-                ended = Some(EndReason::Budget);
+                // If the last start brought certainty, the reason is certainty and not the budget.
+                ended = Some(match self.outlook() {
+                    Outlook::Certain => EndReason::Certain,
+                    _ => EndReason::Budget,
+                });
             } else if let Some(proposal) = self.next_initial(&busy) {
                 busy.push(proposal.candidate);
                 proposals.push(proposal);

@@ -213,6 +213,10 @@ fn it_ends_for_a_reason() {
     pairs.iter_mut().for_each(|candidate| candidate.at_once = 2);
     let pairs = Optimized::new(&axes(), pairs, rules(Some(Budget::MachineSeconds(500.0))));
     assert_eq!(played(pairs, measured).1.len(), 6);
+    // However short the starts were.
+    let mut late = optimized(Some(Budget::MachineSeconds(500.0)));
+    late.set_elapsed(490.0);
+    assert_eq!(late.ask(1, &[]), Err(EndReason::Budget));
     assert_eq!(ended(None, |_, _| Trial::Failed), (32, EndReason::Exhausted));
     assert_eq!(ended(None, |_, _| Trial::Unmet), (32, EndReason::Exhausted));
 }

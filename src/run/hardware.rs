@@ -71,6 +71,8 @@ pub struct Hardware {
 
 /// Occupancy of the KV cache from which on its blocks are the bottleneck, if requests wait or are preempted.
 const FULL: f64 = 0.95;
+/// Share of the time that a limit of the hardware takes, from which on more requests at once cannot help.
+const NEAR: f64 = 0.8;
 /// Minimum share of the time that the limits explain together. Below it, the bottleneck is the load.
 const LEAST_EXPLAINED: f64 = 0.5;
 
@@ -145,13 +147,17 @@ impl Hardware {
             (shares.host_time, "host"),
         ];
         let explained: f64 = limits.iter().map(|(share, _)| share).sum();
+        let longest = limits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let (share, hardware) = longest.expect("there are three");
+        let most = self.max_num_seqs as f64;
+        // The largest number of running requests is a single sample.
+        let is_full = figure("running_max") >= most && figure("running_mean") + figure("waiting_mean") > most;
         if figure("kv_cache_usage_max") >= FULL && (waits || figure("preemptions") > 0.0) {
             "kv_blocks"
-        } else if waits && figure("running_max") >= self.max_num_seqs as f64 {
+        } else if waits && is_full && share < NEAR {
             "max_num_seqs"
         } else if explained >= LEAST_EXPLAINED {
-            let longest = limits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-            longest.expect("there are three").1
+            hardware
         } else {
             "load"
         }
@@ -351,12 +357,19 @@ mod tests {
         let bound_by = |more: Value| {
             let mut result = params(json!({
                 "duration": 10.0, "completed": 100, "total_input_tokens": 25_600, "total_output_tokens": 12_800,
-                "mean_tpot_ms": 9.0, "waiting_mean": 20.0, "running_max": 64, "kv_cache_usage_max": 0.4
+                "mean_tpot_ms": 20.0, "waiting_mean": 20.0, "running_mean": 60.0, "running_max": 64, "kv_cache_usage_max": 0.4
             }));
             result.extend(params(more));
             known.columns(&result)["bound_by"].clone()
         };
         assert_eq!(bound_by(json!({})), "max_num_seqs");
+        // No more requests than sequences were in flight, though one sample was full.
+        assert_ne!(
+            bound_by(json!({"running_mean": 57.0, "waiting_mean": 3.0})),
+            "max_num_seqs"
+        );
+        // The hardware is at its limit.
+        assert_eq!(bound_by(json!({"mean_tpot_ms": 9.0})), "memory_bandwidth");
         assert_eq!(
             bound_by(json!({"running_max": 40, "kv_cache_usage_max": 0.99})),
             "kv_blocks"

@@ -21,14 +21,17 @@ fn sentence(winner: &Winner, largest: Option<&str>, state: &State, points: &Poin
     let mut all = points.points.iter();
     let point = all.find(|point| winner.point.as_deref() == Some(&*point.id))?;
     let mut servers = state.servers.iter();
-    let (_, server) = servers.find(|(id, _)| id.to_string() == winner.config)?;
-    let command = ServeCommand::of(&server.argv);
-    let has_fp8_cache = command
-        .value("kv_cache_dtype")
-        .is_some_and(|dtype| dtype.starts_with("fp8"));
+    servers.find(|(id, _)| id.to_string() == winner.config)?;
+    // What another server of the experiment has was tried, and is not better.
+    let commands = || state.servers.values().map(|server| ServeCommand::of(&server.argv));
+    let has_fp8_cache = |command: ServeCommand| {
+        command
+            .value("kv_cache_dtype")
+            .is_some_and(|dtype| dtype.starts_with("fp8"))
+    };
     let known = ServerFacts {
-        is_quantised: command.has("quantization"),
-        has_fp8_cache,
+        is_quantised: commands().any(|command| command.has("quantization")),
+        has_fp8_cache: commands().any(has_fp8_cache),
         largest,
     };
     say(&limit(points, point)?, &known, |name| {
@@ -48,12 +51,14 @@ pub fn briefly(sentence: &str) -> String {
     }
 }
 
-/// The limit that the runs of a point record most often.
+/// The limit that the runs of a point record most often; of two, a limit of the hardware.
 fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     let cells = point.used.iter().map(|row| points.runs.cell("bound_by", *row));
     let named = cells.map(|cell| cell.to_string()).filter(|name| !name.is_empty());
     let counts = named.counts().into_iter().sorted();
-    counts.max_by_key(|(_, count)| *count).map(|(name, _)| name)
+    counts
+        .max_by_key(|(name, count)| (*count, name != "max_num_seqs"))
+        .map(|(name, _)| name)
 }
 
 /// Share of the peak memory bandwidth that kernels reach.
@@ -66,7 +71,9 @@ const NEAR: f64 = 0.8;
 /// Facts about the server that the advice depends on.
 #[derive(Default)]
 struct ServerFacts<'a> {
+    /// True if some server of the experiment has quantised weights.
     is_quantised: bool,
+    /// True if some server of the experiment has an fp8 KV cache.
     has_fp8_cache: bool,
     /// The load and the settings of which the server has the largest tested value, in words; `None` if there are none.
     largest: Option<&'a str>,

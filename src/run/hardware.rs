@@ -369,13 +369,13 @@ mod tests {
             "max_num_seqs"
         );
         // The hardware is at its limit.
-        assert_eq!(bound_by(json!({"mean_tpot_ms": 9.0})), "memory_bandwidth");
+        assert_eq!(bound_by(json!({"mean_tpot_ms": 5.0})), "memory_bandwidth");
         assert_eq!(
             bound_by(json!({"running_max": 40, "kv_cache_usage_max": 0.99})),
             "kv_blocks"
         );
         assert_eq!(
-            bound_by(json!({"waiting_mean": 0.0, "kv_cache_usage_max": 0.99})),
+            bound_by(json!({"waiting_mean": 0.0, "mean_tpot_ms": 5.0, "kv_cache_usage_max": 0.99})),
             "memory_bandwidth"
         );
         assert_eq!(

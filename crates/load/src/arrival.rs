@@ -99,6 +99,16 @@ impl Arrivals {
         due
     }
 
+    /// Relative standard deviation, between draws, of the time at which the last of `n` requests is due. Without a ramp, this time is fixed.
+    pub fn span_deviation(&self, n: usize) -> f64 {
+        if self.ramp.is_none() || n == 0 {
+            return 0.0;
+        }
+        let gaps = (0..n).map(|i| 1.0 / self.rate_at(i, n));
+        let (sum, squares) = gaps.fold((0.0, 0.0), |sums, gap| (sums.0 + gap, sums.1 + gap * gap));
+        (squares / self.burstiness).sqrt() / sum
+    }
+
     /// Due times of `n` requests, in nanoseconds after t0.
     pub fn due_times(&self, n: usize, seed: u32) -> Vec<Nanos> {
         self.due_seconds(n, seed)
@@ -111,6 +121,29 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_length_of_a_ramp_varies_as_its_gaps_do() {
+        let (shape, n) = (RampShape::Linear, 40);
+        let mut ramp = Arrivals {
+            ramp: Some(Ramp {
+                shape,
+                start: 1.0,
+                end: 9.0,
+            }),
+            ..Arrivals::AT_ONCE
+        };
+        let spans: Vec<f64> = (0..2000)
+            .filter_map(|seed| ramp.due_seconds(n, seed).last().copied())
+            .collect();
+        let mean = spans.iter().sum::<f64>() / 2000.0;
+        let variance = spans.iter().map(|span| (span - mean).powi(2)).sum::<f64>() / 2000.0;
+        let ratio = ramp.span_deviation(n) / (variance.sqrt() / mean);
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+        ramp.burstiness = f64::INFINITY;
+        assert_eq!(ramp.span_deviation(n), 0.0, "equal gaps");
+        assert_eq!(Arrivals::AT_ONCE.span_deviation(n), 0.0);
+    }
 
     #[test]
     fn as_many_come_within_a_time_as_are_due_in_it() {

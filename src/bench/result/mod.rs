@@ -123,9 +123,7 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
 
 fn flow(settings: &NativeSettings, samples: &Samples) -> Flow {
     match settings.concurrency() {
-        // With a ramp, the span of the due times differs from draw to draw, unlike that of a scheduled load.
-        _ if settings.arrival.arrivals().ramp.is_some() => Flow::Open,
-        _ if settings.is_open_loop() => Flow::Scheduled,
+        _ if settings.is_open_loop() => Flow::Scheduled(settings.arrival.arrivals().span_deviation(samples.len())),
         slots => Flow::Closed(slots.unwrap_or(samples.len())),
     }
 }

@@ -21,14 +21,12 @@ const FEWEST_SLOTS: usize = 4;
 const FULL: f64 = 0.5;
 
 /// The way in which a load sends its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Flow {
     /// With this many requests in flight. The rate is this number divided by the mean latency.
     Closed(usize),
-    /// At drawn times, over a span that is the same for every draw.
-    Scheduled,
-    /// At random times.
-    Open,
+    /// At drawn times, over a span with this relative standard deviation between draws; 0 if the span is the same for every draw.
+    Scheduled(f64),
 }
 
 impl Flow {
@@ -36,7 +34,7 @@ impl Flow {
     pub fn wave(self) -> usize {
         match self {
             Flow::Closed(slots) => slots,
-            Flow::Scheduled | Flow::Open => 1,
+            Flow::Scheduled(_) => 1,
         }
     }
 }
@@ -131,8 +129,8 @@ impl Requests {
         let error = match flow {
             Flow::Closed(slots) if self.is_full(slots) && is_part => self.of_part(amounts, sum, slots),
             Flow::Closed(slots) if self.is_full(slots) => self.of_closed(amounts, sum, slots),
-            Flow::Scheduled => self.of_scheduled(amounts, sum),
-            Flow::Closed(_) | Flow::Open => self.of_open(amounts),
+            Flow::Scheduled(of_span) => self.of_scheduled(amounts, sum, of_span),
+            Flow::Closed(_) => self.of_open(amounts),
         };
         Some(error / sum)
     }
@@ -249,8 +247,8 @@ impl Requests {
 
     /// Standard error of the sum of amounts if requests are scheduled: from the draw of the amounts, and from the end of the run. The run
     /// ends a latency after its last request is due, or, if the server cannot keep up, when the server has finished. Of the errors of these
-    /// two ends, the smaller is used.
-    fn of_scheduled(&self, amounts: &[f64], sum: f64) -> f64 {
+    /// two ends, the smaller is used. `of_span` is the relative standard deviation of the time at which the last request is due.
+    fn of_scheduled(&self, amounts: &[f64], sum: f64, of_span: f64) -> f64 {
         let n = amounts.len();
         let mean = sum / n as f64;
         let deviations: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
@@ -258,7 +256,8 @@ impl Requests {
         let late: Vec<f64> = self.each.iter().map(|request| request.end - request.due).collect();
         let middle = late.iter().sum::<f64>() / n as f64;
         let keeping_up = 2.0 * late.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / n as f64;
-        let of_end = keeping_up.sqrt().min(self.pace_error()) / self.duration * sum;
+        let keeping_up = keeping_up.sqrt().hypot(of_span * self.duration);
+        let of_end = keeping_up.min(self.pace_error()) / self.duration * sum;
         of_amounts.hypot(of_end)
     }
 

@@ -93,7 +93,12 @@ fn requests_that_do_not_depend_on_each_other() {
 
 #[test]
 fn a_single_request_leaves_every_error_finite() {
-    for flow in [Flow::Closed(1), Flow::Closed(8), Flow::Scheduled, Flow::Open] {
+    for flow in [
+        Flow::Closed(1),
+        Flow::Closed(8),
+        Flow::Scheduled(0.0),
+        Flow::Scheduled(1.0),
+    ] {
         let (_, _, errors) = figures(vec![sample(0.0, 0.0, 1.0, 100)], flow);
         assert!(errors["request_throughput"].is_finite(), "{flow:?}: {errors:?}");
     }
@@ -111,7 +116,7 @@ fn an_open_loop_of_poisson_arrivals() {
                 })
                 .collect();
             samples.sort_by_key(|sample| sample.end);
-            figures(samples, Flow::Open)
+            figures(samples, Flow::Scheduled(1.0 / f64::from(count).sqrt()))
         };
         holds(
             &format!("poisson throughput of {count}"),
@@ -227,7 +232,17 @@ fn what_is_not_above_zero_has_no_error() {
     of_values("x", vec![0.0; 9], 1, &[99.0], &mut errors);
     of_values("y", vec![], 1, &[99.0], &mut errors);
     assert!(errors.is_empty(), "{errors:?}");
-    assert!(of_run(&Samples::default(), Flow::Open, 0, &Metric::ALL, &[50.0], None).is_empty());
+    assert!(
+        of_run(
+            &Samples::default(),
+            Flow::Scheduled(0.0),
+            0,
+            &Metric::ALL,
+            &[50.0],
+            None
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -256,7 +271,7 @@ fn a_schedule_with_requests_to_spare() {
                 })
                 .collect();
             samples.sort_by_key(|sample| sample.end);
-            figures(samples, Flow::Scheduled)
+            figures(samples, Flow::Scheduled(0.0))
         };
         let share = coverage(None, |random| {
             let (summary, _, errors) = run(random);
@@ -271,6 +286,32 @@ fn a_schedule_with_requests_to_spare() {
             ),
             share,
         );
+    }
+}
+
+#[test]
+fn a_ramp_whose_trend_is_known() {
+    for count in [60, 200] {
+        let rates: Vec<f64> = (0..count)
+            .map(|place| 1.0 + 8.0 * f64::from(place) / f64::from(count - 1))
+            .collect();
+        let gaps = || rates.iter().map(|rate| 1.0 / *rate);
+        let of_span = gaps().map(|gap| gap * gap).sum::<f64>().sqrt() / gaps().sum::<f64>();
+        let share = coverage(None, |random| {
+            let mut at = 0.0;
+            let mut samples: Vec<Sample> = gaps()
+                .map(|gap| {
+                    at += gap * random.exponential();
+                    sample(at, at, at + 0.3 + 0.2 * random.exponential(), 100)
+                })
+                .collect();
+            samples.sort_by_key(|sample| sample.end);
+            let (summary, _, errors) = figures(samples, Flow::Scheduled(of_span));
+            let error = errors["request_throughput"];
+            assert!(error < 1.3 * of_span, "{error} of {of_span}");
+            (summary.request_throughput, error)
+        });
+        holds(&format!("ramp of {count}"), share);
     }
 }
 

@@ -303,7 +303,7 @@ fn steady_states() {
     }
 }
 
-/// Like [`sample`], but an output without tokens has no event.
+/// Like [`sample`], but an output without tokens has no event. `vllm bench serve` does not count failed requests as open, so they end at once.
 fn steady_sample(record: &Value) -> Sample {
     let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
     let at = |name: &str| float(&record[name]);
@@ -320,7 +320,10 @@ fn steady_sample(record: &Value) -> Sample {
     Sample {
         sent,
         events: events.into(),
-        end: sent + nanos(at("latency")),
+        end: match record["success"] == true {
+            true => sent + nanos(at("latency")),
+            false => sent,
+        },
         prompt_len: record["prompt_len"].as_u64().expect("a count"),
         output_tokens: record["output_tokens"].as_u64(),
         error: (record["success"] != true).then(|| "refused".to_owned()),

@@ -16,7 +16,7 @@ pub struct Sample {
     pub events: Moments,
     /// Output tokens up to and including each event, if the server reports them (continuous usage); else empty.
     pub tokens_by_event: Vec<u32>,
-    /// Time of the last event in `events`; without events, the time at which the request ended.
+    /// Time of the last event in `events`; without events, or with an error, the time at which the request ended.
     pub end: Nanos,
     /// Prompt tokens by the server's count, else by the dataset's.
     pub prompt_len: u64,

@@ -20,6 +20,8 @@ pub struct SteadyState {
     pub start: Nanos,
     /// Time at which enough requests were open for the last time.
     pub end: Nanos,
+    /// Time during which enough requests were open; the window without its dips.
+    pub held: Nanos,
     /// Number of requests that had to be open at once.
     pub enough: u64,
     /// Greatest number of requests open at once.
@@ -41,26 +43,30 @@ pub struct SteadyState {
 }
 
 impl SteadyState {
-    /// Finds the window over the requests that succeeded. The window opens when enough of them are open for the first time, and closes when
-    /// enough are open for the last time; dips in between belong to it. The error is the reason why no window was found.
+    /// Finds the window. It opens when enough requests are open for the first time, and closes when enough are open for the last time; dips
+    /// in between belong to it. A request that failed was open until then, but has no part in the figures. The error is the reason why no
+    /// window was found.
     pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, String> {
         let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
         // At equal times ends come first.
         let mut edges: Vec<(Nanos, i64)> = samples
-            .ok()
+            .iter()
             .filter(|sample| sample.sent < sample.end)
             .flat_map(|sample| [(sample.sent, 1), (sample.end, -1)])
             .collect();
         edges.sort_unstable();
         let (mut open, mut peak, mut start, mut end) = (0u64, 0, None, 0);
+        let (mut since, mut held) = (0, 0);
         for (at, change) in edges {
             let before = open;
             open = open.saturating_add_signed(change);
             peak = peak.max(open);
             if before < enough && open >= enough {
                 start.get_or_insert(at);
+                since = at;
             } else if before >= enough && open < enough {
                 end = at;
+                held += at - since;
             }
         }
         let start = start
@@ -88,6 +94,7 @@ impl SteadyState {
         Ok(SteadyState {
             start,
             end,
+            held,
             enough,
             peak,
             started,
@@ -126,6 +133,28 @@ mod tests {
         };
         let found = SteadyState::find(&samples, rule, &[]).expect("a window");
         assert_eq!((found.start, found.end, found.peak), (5, 9, 1));
+    }
+
+    #[test]
+    fn a_dip_belongs_to_the_window_but_is_not_held_and_failed_requests_are_open() {
+        let sample = |sent, end, error: Option<&str>| Sample {
+            sent,
+            end,
+            error: error.map(str::to_owned),
+            ..Sample::default()
+        };
+        let samples = Samples::from(vec![
+            sample(0, 9, None),
+            sample(0, 4, Some("nothing came")),
+            sample(7, 9, None),
+        ]);
+        let rule = SteadyRule {
+            target: 2,
+            threshold: 1.0,
+        };
+        let found = SteadyState::find(&samples, rule, &[]).expect("a window");
+        assert_eq!((found.start, found.end, found.held, found.peak), (0, 9, 6, 2));
+        assert_eq!((found.started, found.completed), (2, 0));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub struct Summary {
     pub max_output_tokens_per_s: f64,
     /// Largest number of requests that touched one second.
     pub max_concurrent_requests: u64,
-    /// Largest number of requests that were open at one moment.
+    /// Largest number of requests that were open at one moment, including those that failed.
     pub peak_concurrent_requests: u64,
     /// Seconds of audio that were processed per second.
     pub rtfx: f64,
@@ -146,7 +146,7 @@ impl Summary {
             total_token_throughput: rate(total_input.saturating_add(total_output) as f64),
             max_output_tokens_per_s: busiest_second(samples) as f64,
             max_concurrent_requests: concurrency_by_second(samples),
-            peak_concurrent_requests: peak_concurrency(samples.ok().map(|sample| (sample.sent, sample.end))),
+            peak_concurrent_requests: peak_concurrency(samples.iter().map(|sample| (sample.sent, sample.end))),
             rtfx: rate(audio_s),
         }
     }
@@ -202,4 +202,23 @@ pub fn peak_concurrency(intervals: impl Iterator<Item = (Nanos, Nanos)>) -> u64 
         peak = peak.max(started - ended);
     }
     peak as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_failed_was_open_until_then() {
+        let answered = Sample {
+            end: 9,
+            ..Sample::default()
+        };
+        let failed = Sample {
+            error: Some("nothing came for 1 s".to_owned()),
+            ..answered.clone()
+        };
+        let summary = Summary::of(&vec![answered, failed].into(), 1.0, None);
+        assert_eq!((summary.peak_concurrent_requests, summary.completed), (2, 1));
+    }
 }

@@ -35,7 +35,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     if let Some(rule) = settings.steady() {
         let found = SteadyState::find(samples, rule, settings.percentiles());
         if settings.arrival.duration.is_some() {
-            let steady_s = found.as_ref().map_or(0.0, SteadyState::duration_s);
+            let steady_s = found.as_ref().map_or(0.0, |steady| seconds(steady.held));
             result.insert("steady_share".to_owned(), json!(steady_s / summary.duration_s));
         }
         let steady = match found {

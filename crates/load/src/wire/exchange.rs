@@ -184,7 +184,7 @@ impl Exchange {
         self.response.is_done() && self.response.keeps_alive
     }
 
-    /// Returns the finished timeline. Without an output event, `now` is used as the end.
+    /// Returns the finished timeline. Without an output event, or with an error, `now` is used as the end.
     pub fn finish(&mut self, now: Nanos) -> Sample {
         let Exchange {
             response,
@@ -211,6 +211,9 @@ impl Exchange {
         sample.error_status = response.refusal().map(|status| status.as_u16());
         if sample.error.is_none() && !answer.reply.is_stream() {
             sample.error = answer.read_whole(&response.metadata, &mut sample).err();
+        }
+        if sample.error.is_some() {
+            sample.end = now;
         }
         sample
     }

@@ -83,6 +83,12 @@ impl<'a> RunFigures<'a> {
         self.number("request_rate").is_some() || keys.iter().any(|key| self.figures.contains_key(*key))
     }
 
+    /// Returns true if the load itself changes during the run: a ramp, a trace with its own times, or conversations, whose prompts grow.
+    pub(in crate::bench) fn is_changing(self) -> bool {
+        let has_no_rate = self.is_open_loop() && self.number("request_rate").is_none();
+        has_no_rate || self.figures.contains_key("num_conversations")
+    }
+
     /// Number of requests that a closed loop should keep in flight; `None` for an open one, in which the limit is only a bound.
     fn slots(self) -> Option<f64> {
         self.number("max_concurrency").filter(|_| !self.is_open_loop())

@@ -52,9 +52,12 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     doubts.into_iter().flatten().collect()
 }
 
-/// Returns a doubt if tokens per second had a trend. In an open loop, in which arrivals determine this rate, the number of requests at the
-/// server and the speed of each request are checked too.
+/// Returns a doubt if tokens per second had a trend under a steady load. In an open loop, in which arrivals determine this rate, the number
+/// of requests at the server and the speed of each request are checked too.
 fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
+    if seen.is_changing() {
+        return None;
+    }
     let series = [
         ("tokens per second", &course.rates),
         ("requests at the server", &course.in_flight),
@@ -184,5 +187,16 @@ mod tests {
             ..Course::default()
         };
         assert_eq!((of(rates(0.0)), of(rates(5.0))), (vec![], vec![Code::NoSteadyState]));
+        for changing in [
+            json!({"num_conversations": 20, "max_concurrency": 4}),
+            json!({"request_rate": "inf", "ramp_up_strategy": "linear"}),
+            json!({"request_rate": "inf", "mean_ttft_from_due_ms": 20.0}),
+        ] {
+            let figures = changing.as_object().expect("an object");
+            assert_eq!(telemetry(figures, &rates(5.0)), [], "the load itself changes");
+        }
+        let steady = json!({"request_rate": 4.0, "mean_ttft_from_due_ms": 20.0});
+        let figures = steady.as_object().expect("an object");
+        assert_eq!(telemetry(figures, &rates(5.0)).len(), 1);
     }
 }

@@ -229,8 +229,6 @@ impl NativeRun {
         };
         // The result needs the turns of the load, but not its requests, of which there may be a million.
         let turns = load.turns.take();
-        // The later turns of a conversation have longer prompts, so the pace changes anyway and is not checked.
-        let paced = check_pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
         let errors = errors(&self.settings, &outcome.samples, outcome.duration);
         let context = Context {
@@ -254,6 +252,9 @@ impl NativeRun {
             is_whole: cut.is_none(),
             commonest_error: commonest_error.as_ref(),
         };
+        // Under a load that changes itself, the pace changes anyway and is not checked.
+        let is_paced = seen.is_whole && !seen.is_changing();
+        let paced = is_paced.then(|| check_pace(&outcome.samples)).flatten();
         let mut measurement = Measurement {
             errors: known_errors(errors, &values),
             failure: on_failed_requests(seen),

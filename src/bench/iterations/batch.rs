@@ -35,13 +35,13 @@ pub(super) struct Timing {
     pub away: f64,
     /// Time until the slowest server had confirmed its wake-up.
     pub wake: f64,
-    /// Prompt tokens by the servers' count.
-    pub prompt_tokens: u64,
+    /// Prompt tokens of each sequence by the servers' count.
+    pub prompts: Vec<u64>,
     /// Generated tokens by the servers' count.
     pub completion_tokens: u64,
     /// Counters of the servers, if they publish them.
     pub counts: Option<ServerCounters>,
-    /// Number of steps of an engine in addition to those that one batch takes; `None` if it is unknown.
+    /// Number of steps of an engine in addition to those that one batch takes, below 0 if it took fewer; `None` if it is unknown.
     pub extra_steps: Option<f64>,
 }
 
@@ -149,7 +149,7 @@ impl Batch {
                 timing.total = timing.total.max(since(sample.end));
                 timing.first_tokens.extend(sample.events.first().map(since));
                 timing.steps.extend(sample.tpot());
-                timing.prompt_tokens += sample.prompt_len;
+                timing.prompts.push(sample.prompt_len);
                 timing.completion_tokens += sample.output_len();
             }
         }
@@ -163,7 +163,7 @@ impl Batch {
         let limit = limits.iter().map(|limits| limits.max_num_batched_tokens).min()?? as f64;
         let engines = engines(limits) as f64;
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
-        let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
+        let new_tokens = (timing.prompts.iter().sum::<u64>() as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);
         // A sequence that has finished its prefill takes one token of each step in which others continue theirs.
         let prefill = match steps > 1.0 {
@@ -171,7 +171,7 @@ impl Batch {
             false => 1.0,
         };
         let expected = prefill + (self.output_len - 1) as f64;
-        Some((counts.steps()? / engines - expected).max(0.0))
+        Some(counts.steps()? / engines - expected)
     }
 
     fn connect(&self, bench: &mut Bench) -> Result<(), Failure> {
@@ -284,7 +284,7 @@ mod tests {
             output_len,
         };
         let timing = Timing {
-            prompt_tokens,
+            prompts: vec![prompt_tokens],
             counts: Some(ServerCounters::read(&format!(
                 "vllm:iteration_tokens_total_count {steps}\nvllm:prefix_cache_hits_total {cached}"
             ))),
@@ -309,6 +309,7 @@ mod tests {
         );
         assert_eq!(extra(32.0, 4104, 4096.0, 32), Some(0.0));
         assert_eq!(extra(35.0, 4104, 4096.0, 32), Some(3.0));
+        assert_eq!(extra(8.0, 4104, 4096.0, 32), Some(-24.0), "it stopped early");
     }
 
     #[test]

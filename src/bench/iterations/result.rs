@@ -4,9 +4,10 @@ use super::batch::Timing;
 use super::{Bench, IterationSettings, engines};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::ServerLimits;
-use crate::bench::{Measurement, date, members};
+use crate::bench::{Measurement, date, judge, members};
 use crate::metrics::confidence::of_repeats;
 use crate::metrics::median as middle;
+use crate::units::show_many;
 use crate::validity::{Code, Doubt};
 use itertools::Itertools;
 use serde_json::json;
@@ -27,7 +28,7 @@ pub(super) fn measurement(bench: &Bench, limits: &[ServerLimits], sequences: usi
     let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
     let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
     let total = |timing: &Timing| Some(timing.total);
-    let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
+    let prompt = |timing: &Timing| Some(timing.prompts.iter().sum::<u64>() as f64);
     let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
     let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
     let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
@@ -85,7 +86,12 @@ pub(super) fn measurement(bench: &Bench, limits: &[ServerLimits], sequences: usi
     Measurement {
         errors: errors.into_iter().filter_map(error).collect(),
         result: result.into(),
-        doubts: apart(timings).into_iter().chain(stood_still(timings)).collect(),
+        doubts: apart(timings)
+            .into_iter()
+            .chain(stood_still(timings))
+            .chain(other_prompts(timings, settings.prompt_len() as u64))
+            .chain(other_outputs(timings, (sequences * settings.output_len()) as u64))
+            .collect(),
         ..Measurement::default()
     }
 }
@@ -136,6 +142,32 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
     }
 }
 
+/// Returns a doubt if the servers did not read all of the prompts, which have `sent` tokens each.
+fn other_prompts(timings: &[Timing], sent: u64) -> Option<Doubt> {
+    let counted = timings.iter().flat_map(|timing| &timing.prompts);
+    let prompts: Vec<(u64, u64)> = counted.map(|counted| (*counted, sent)).collect();
+    judge::prompt_lengths(&prompts, false)
+}
+
+/// Returns a doubt if some batches did not generate the `asked` tokens, because the time of an iteration is computed from these.
+fn other_outputs(timings: &[Timing], asked: u64) -> Option<Doubt> {
+    let others = || {
+        timings
+            .iter()
+            .map(|timing| timing.completion_tokens)
+            .filter(move |counted| *counted != asked)
+    };
+    let most = others().max_by_key(|counted| counted.abs_diff(asked))?;
+    let detail = format!(
+        "{} of {} batches had other outputs than the {} that were asked for (one had {most}); make the server respect \
+         min_tokens, max_tokens and ignore_eos",
+        others().count(),
+        timings.len(),
+        show_many(asked, "token")
+    );
+    Some(Doubt::new(Code::LoadNotReached, detail))
+}
+
 fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) -> Vec<String> {
     let context = (settings.batch.context_len * sequences) as f64;
     let counts = timings.iter().filter_map(|timing| timing.counts.as_ref());
@@ -160,4 +192,27 @@ fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) 
         "the server does not say max_num_batched_tokens: whether the batch ran as one was not checked".to_owned()
     });
     found.into_iter().chain(unchecked).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_stops_early_runs_another_batch() {
+        let of = |completion_tokens| Timing {
+            completion_tokens,
+            ..Timing::default()
+        };
+        assert_eq!(other_outputs(&[of(128), of(128)], 128), None);
+        let doubt = other_outputs(&[of(128), of(32), of(126)], 128).expect("a doubt");
+        assert_eq!(doubt.code, Code::LoadNotReached);
+        assert!(
+            doubt
+                .detail
+                .starts_with("2 of 3 batches had other outputs than the 128 tokens that were asked for (one had 32);"),
+            "{}",
+            doubt.detail
+        );
+    }
 }

@@ -124,6 +124,8 @@ pub(super) fn measurement(
     let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest);
     let doubts = unprimed(settings.window.max_concurrency, outcome, window)
         .into_iter()
+        .chain(other_lengths(&outcome.samples, shape))
+        .chain(uncounted(&figures, shape))
         .chain(some_failed);
     Measurement {
         errors,
@@ -159,6 +161,31 @@ fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<
     Some(Doubt::new(Code::LoadNotReached, detail))
 }
 
+/// Returns doubts about the lengths of prompts and answers, as the server counted them. The first answers are shorter on purpose, so they
+/// are left out.
+fn other_lengths(ended: &Samples, shape: Shape) -> impl Iterator<Item = Doubt> + use<> {
+    let [input, output] = [shape.input_len, shape.output_len].map(|length| length as u64);
+    let prompts: Vec<(u64, u64)> = ended.ok().map(|sample| (sample.prompt_len, input)).collect();
+    // Only first requests are ready at time 0.
+    let whole = ended.ok().filter(|sample| sample.ready > 0);
+    let answers: Vec<(u64, u64)> = whole
+        .filter_map(|sample| Some((sample.output_tokens?, output)))
+        .collect();
+    let doubts = [
+        judge::prompt_lengths(&prompts, false),
+        judge::output_lengths(&answers, true),
+    ];
+    doubts.into_iter().flatten()
+}
+
+/// Returns a doubt if events had to be counted as tokens.
+fn uncounted(figures: &WindowFigures, shape: Shape) -> Option<Doubt> {
+    (figures.is_uncounted && shape.output_len > 1).then(|| {
+        let detail = "the server counted no output tokens, so each event counts as one; let it report usage";
+        Doubt::new(Code::OutputLengthsDiffer, detail)
+    })
+}
+
 /// Percentiles that are reported of every latency.
 const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
@@ -167,8 +194,11 @@ const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 pub(super) struct WindowFigures {
     /// Length of the window in seconds.
     pub window_s: f64,
-    /// Output tokens that arrived.
+    /// Output tokens that arrived. If the server does not count them with each event, the tokens of a request are spread evenly over its
+    /// events. A request whose tokens are unknown, such as one that was cut, gets the mean of the others.
     pub output_tokens: u64,
+    /// True if the server never counted tokens, so that each event counts as one.
+    pub is_uncounted: bool,
     /// Prompt tokens of requests whose first token arrived.
     pub input_tokens: u64,
     pub started: u64,
@@ -190,7 +220,8 @@ impl WindowFigures {
         let within = |at: Nanos| window.contains(&at);
         let mut events: Vec<Nanos> = Vec::new();
         let (mut ttfts, mut gaps) = (Vec::new(), Vec::new());
-        let (mut output_tokens, mut input_tokens, mut started) = (0, 0, 0);
+        let (mut output_tokens, mut input_tokens, mut started) = (0f64, 0, 0);
+        let (mean, mut is_uncounted) = (tokens_per_event(ended), false);
         for sample in ended.iter().chain(cut.iter().cloned()).filter(Sample::is_ok) {
             started += u64::from(within(sample.sent));
             if sample.events.first().is_some_and(within) {
@@ -198,6 +229,8 @@ impl WindowFigures {
                 ttfts.push(seconds(sample.ttft()));
             }
             let has_token_counts = sample.tokens_by_event.len() == sample.events.len();
+            let own = sample.output_tokens.filter(|tokens| *tokens > 0);
+            let each = own.map(|tokens| tokens as f64 / sample.events.len() as f64).or(mean);
             let mut last = None;
             for (at, event) in sample.events.iter().enumerate() {
                 let gap = last.replace(event).map(|last| event - last);
@@ -208,9 +241,10 @@ impl WindowFigures {
                     .checked_sub(1)
                     .map_or(0, |before| sample.tokens_by_event.get(before).copied().unwrap_or(0));
                 output_tokens += match has_token_counts {
-                    true => u64::from(sample.tokens_by_event[at].saturating_sub(before)),
-                    false => 1,
+                    true => f64::from(sample.tokens_by_event[at].saturating_sub(before)),
+                    false => each.unwrap_or(1.0),
                 };
+                is_uncounted |= !has_token_counts && each.is_none();
                 events.push(event - window.start);
                 gaps.extend(gap.map(seconds));
             }
@@ -222,7 +256,8 @@ impl WindowFigures {
         }
         WindowFigures {
             window_s: seconds(length),
-            output_tokens,
+            output_tokens: output_tokens.round() as u64,
+            is_uncounted,
             input_tokens,
             started,
             completed,
@@ -239,9 +274,60 @@ impl WindowFigures {
     }
 }
 
+/// Mean number of tokens in an event of the requests whose tokens the server counted; `None` if it counted none.
+fn tokens_per_event(ended: &Samples) -> Option<f64> {
+    let counted = ended
+        .ok()
+        .filter_map(|sample| Some((sample.output_tokens?, sample.events.len())));
+    let (tokens, events) = counted.fold((0, 0), |sums, (tokens, events)| (sums.0 + tokens, sums.1 + events));
+    (tokens > 0 && events > 0).then(|| tokens as f64 / events as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_counts_in_events_the_counts_at_the_end_are_spread() {
+        let packed = |sent: Nanos, output_tokens| Sample {
+            ready: sent,
+            sent,
+            events: [sent + 5, sent + 9].into_iter().collect(),
+            end: sent + 9,
+            prompt_len: 100,
+            output_tokens,
+            ..Sample::default()
+        };
+        let cut = [packed(31, None)];
+        let figures = WindowFigures::of(&vec![packed(15, Some(8))].into(), &cut, 20..40, 2);
+        assert_eq!((figures.output_tokens, figures.is_uncounted), (12, false));
+        let figures = WindowFigures::of(&vec![packed(15, None)].into(), &cut, 20..40, 2);
+        assert_eq!((figures.output_tokens, figures.is_uncounted), (3, true));
+    }
+
+    #[test]
+    fn answers_and_prompts_of_other_lengths_are_doubted() {
+        let shape = Shape {
+            input_len: 400,
+            output_len: 100,
+            kv_tokens: 9999,
+            limit: None,
+        };
+        let of = |ready, prompt_len, tokens| {
+            let sample = Sample {
+                ready,
+                prompt_len,
+                output_tokens: Some(tokens),
+                ..Sample::default()
+            };
+            let doubts = other_lengths(&vec![sample].into(), shape);
+            doubts.map(|doubt| doubt.code).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0, 400, 25), [], "the first are graded");
+        assert_eq!(of(7, 400, 100), []);
+        assert_eq!(of(7, 400, 25), [Code::OutputLengthsDiffer]);
+        assert_eq!(of(7, 200, 100), [Code::InputLengthsDiffer]);
+    }
 
     #[test]
     fn only_the_window_counts() {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use vsweep::bench::Measurement;
 use vsweep::cause::Failure;
 
-/// Starts the server in threads that end with the process. Returns its URL.
-fn start() -> String {
+/// Starts the server in threads that end with the process. If `closes` is true, it closes each connection after an answer. Returns its URL.
+fn start(closes: bool) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -27,14 +27,14 @@ fn start() -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let config = config.clone();
-            std::thread::spawn(move || serve(stream, config));
+            std::thread::spawn(move || serve(stream, config, closes));
         }
     });
     format!("https://localhost:{port}")
 }
 
 /// Answers every POST request, whose body ends in `}`, with a stream of many tokens, and every GET request with 404.
-fn serve(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
+fn serve(stream: TcpStream, config: Arc<ServerConfig>, closes: bool) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).expect("a valid configuration");
     let mut stream = StreamOwned::new(connection, stream);
     let (mut request, mut buffer) = (vec![], [0; 65536]);
@@ -53,23 +53,27 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
             };
             pieces.iter().try_for_each(|piece| stream.write_all(piece))?;
             request.clear();
+            if closes {
+                return Ok(());
+            }
         }
     }
 }
 
-async fn run(insecure: bool) -> Result<Measurement, Failure> {
+async fn run(insecure: bool, closes: bool) -> Result<Measurement, Failure> {
     let params = json!({
         "num_prompts": 6, "max_concurrency": 3, "random_input_len": 20_000, "random_output_len": 500, "insecure": insecure,
     });
-    scripted::run(&start(), params).await
+    scripted::run(&start(closes), params).await
 }
 
 #[tokio::test]
 async fn requests_and_answers_larger_than_a_record_pass() {
-    let result = run(true).await.expect("measured").result.to_values();
+    let result = run(true, false).await.expect("measured").result.to_values();
     assert_eq!((&result["completed"], &result["failed"]), (&json!(6), &json!(0)));
     assert_eq!(result["total_output_tokens"], 3000);
     assert_eq!(result["generator_late_connections"], 0, "handshakes are over before t0");
+    assert_eq!(result["generator_connecting_share"], 0.0);
     assert_eq!(
         result["generator_kernel_stamped_share"], 0.0,
         "arrival is read after decryption"
@@ -77,7 +81,15 @@ async fn requests_and_answers_larger_than_a_record_pass() {
 }
 
 #[tokio::test]
+async fn waiting_for_handshakes_is_measured() {
+    let result = run(true, true).await.expect("measured").result.to_values();
+    assert_ne!(result["generator_late_connections"], 0, "{result:?}");
+    let share = result["generator_connecting_share"].as_f64().expect("a share");
+    assert!(share > 0.0 && share < 1.0, "{share}");
+}
+
+#[tokio::test]
 async fn an_unknown_certificate_is_refused() {
-    let failure = run(false).await.expect_err("nobody vouches for it");
+    let failure = run(false, false).await.expect_err("nobody vouches for it");
     assert!(failure.detail.contains("certificate"), "{}", failure.detail);
 }

@@ -70,9 +70,9 @@ closed_list! {
     /// The load generator stood still for a noticeable part of the run.
     GeneratorStalled "generator_stalled" severity=Suspect:
         "give vsweep its own core, and do not stop it during a run";
-    /// The load generator, not the server, was the limit.
+    /// The load generator or its connections, not the server, were the limit.
     GeneratorSaturated "generator_saturated" severity=Suspect:
-        "lower the load or give the generator more CPU; latencies include its own lag";
+        "lower the load, give the generator more CPU, or let the server keep its connections";
     /// Requests failed, too few to make the run a failure.
     RequestErrors "request_errors" severity=Suspect:
         "look for the errors in the server's log; the load may be beyond what the server accepts";

@@ -108,6 +108,8 @@ pub struct LoadOutcome {
     pub stamped_share: f64,
     /// Number of connections for which a request had to wait after t0.
     pub late_connections: u64,
+    /// Sum of the times for which requests waited for these connections.
+    pub connecting: Nanos,
     /// Number of requests of a supply that were due, but never drawn.
     pub undrawn: usize,
 }

@@ -151,9 +151,11 @@ impl Generator {
         let mut absence = Absence::new(nanos(SWEEP));
         set(&self.sweeper, SWEEP)?;
         let mut reported = 0;
+        let (mut connecting, mut waiting, mut last) = (0, 0, 0);
         while !drive.is_finished() {
             let turn_began = arrivals.look();
             absence.looked(turn_began);
+            connecting += waiting * turn_began.saturating_sub(last);
             if absence.total > reported {
                 reported = absence.total;
                 drive.notify(LoadProgress::Stalled(reported));
@@ -168,6 +170,7 @@ impl Generator {
             drive.advance();
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
+            (waiting, last) = (drive.waiting.len() as Nanos, now);
             if absence.worked(turn_began, now) {
                 self.sweep(&mut drive, now);
                 set(&self.sweeper, SWEEP)?;
@@ -214,6 +217,7 @@ impl Generator {
             absences: absence.times,
             stamped_share: arrivals.stamped_share(),
             late_connections: self.awaited,
+            connecting,
             undrawn: drive.undrawn,
         })
     }

@@ -92,6 +92,8 @@ const LONG_MS: f64 = 1000.0;
 const OF_TTFT: f64 = 0.1;
 /// Share of its core above which the generator is saturated.
 const BUSY: f64 = 0.9;
+/// Share of the requests' time above which waiting for connections affects the result.
+const CONNECTING: f64 = 0.02;
 /// Share of the median TTFT, and milliseconds, above both of which the lag of an open loop affects the result.
 const LATE: (f64, f64) = (0.05, 10.0);
 
@@ -123,12 +125,20 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
-/// Returns a doubt if the generator used nearly all of its core, or sent requests noticeably late.
+/// Returns a doubt if the generator used nearly all of its core, or sent requests noticeably late. Slots that wait for connections are not
+/// in any latency, but lower the throughput.
 pub(super) fn saturated(seen: RunFigures<'_>) -> Option<Doubt> {
     let doubt = |detail: String| Some(Doubt::new(Code::GeneratorSaturated, detail));
     let share = seen.number("generator_cpu_share")?;
     if share > BUSY {
         return doubt(format!("the generator used {:.0} % of its core", share * 100.0));
+    }
+    let connecting = seen.number("generator_connecting_share").unwrap_or(0.0);
+    if connecting > CONNECTING {
+        return doubt(format!(
+            "requests waited {:.0} % of their time for new connections: the server, or a proxy before it, closes them",
+            connecting * 100.0
+        ));
     }
     let lag_ms = seen.number("generator_lag_p99_ms").filter(|_| seen.is_open_loop())?;
     let ttft_ms = seen.number("median_ttft_ms").unwrap_or(0.0);
@@ -259,8 +269,18 @@ mod generator_tests {
             "generator_cpu_share": 0.1, "generator_lag_p99_ms": 12.0, "median_ttft_ms": 100.0, "request_rate": 5.0,
         });
         assert_eq!(judge(late.clone()).len(), 1);
-        let mut closed = late;
+        let mut closed = late.clone();
         closed["request_rate"] = json!("inf");
-        assert!(judge(closed).is_empty());
+        assert!(judge(closed.clone()).is_empty());
+        for mut load in [late, closed] {
+            load["generator_connecting_share"] = json!(0.22);
+            assert_eq!(
+                judge(load),
+                [
+                    "generator_saturated: requests waited 22 % of their time for new connections: the server, or a proxy before it, \
+                     closes them"
+                ]
+            );
+        }
     }
 }

@@ -95,7 +95,18 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
         "generator_longest_turn_ms": seconds(outcome.longest_absence) * 1000.0,
         "generator_away_ms": seconds(outcome.total_absence) * 1000.0,
         "generator_kernel_stamped_share": outcome.stamped_share,
+        "generator_connecting_share": connecting_share(outcome),
     }))
+}
+
+/// Share of the time of all requests in which they waited for a connection.
+fn connecting_share(outcome: &LoadOutcome) -> f64 {
+    if outcome.connecting == 0 {
+        return 0.0;
+    }
+    let ended = outcome.samples.iter().map(|sample| sample.latency());
+    let busy: Nanos = ended.chain(outcome.cut.iter().map(Sample::latency)).sum();
+    outcome.connecting as f64 / (outcome.connecting + busy) as f64
 }
 
 /// Times from the due time of each request that succeeded to one of its events, in seconds.

@@ -91,6 +91,42 @@ async fn the_first_of_number_and_time_ends_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_gone_is_not_asked_until_the_end() {
+    // The server has a runtime of its own, which ends when the load begins.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (begin, begun) = std::sync::mpsc::channel();
+    let server = Server::start(move |seen| {
+        if seen.head.starts_with("POST /v1/completions") {
+            let _ = begin.send(());
+        }
+        completion(2, 5)
+    });
+    let url = runtime.spawn(server).await.expect("started").url;
+    std::thread::spawn(move || {
+        let _ = begun.recv();
+        runtime.shutdown_background();
+    });
+    let params = json!({"duration": "1h", "max_concurrency": 1, "random_input_len": 5});
+    let failure = run(&url, params).await.expect_err("nobody answers");
+    assert!(
+        failure.detail.starts_with("the load ended after "),
+        "{}",
+        failure.detail
+    );
+    assert!(
+        failure
+            .detail
+            .contains("failed connections in a row, most often with: could not open a connection"),
+        "{}",
+        failure.detail
+    );
+}
+
+#[tokio::test]
 async fn what_is_in_flight_at_the_end_counts() {
     let server = Server::start(|_| {
         std::thread::sleep(Duration::from_millis(200));

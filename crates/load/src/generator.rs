@@ -46,6 +46,8 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(3);
 /// Time between two sweeps over all connections. A stop of the process is measured too short by at most this time, which must not exceed
 /// the 50 ms above which a stop can disturb a run.
 const SWEEP: Duration = Duration::from_millis(50);
+/// Beginning of the error of a request for which no connection could be opened.
+pub const UNCONNECTED: &str = "could not open a connection";
 /// Time between checks for a request that is still to be drawn.
 const STARVED: Duration = Duration::from_millis(1);
 
@@ -267,7 +269,7 @@ impl Generator {
             Some(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS) => self.refused = Some(error),
             _ => {
                 let (index, ready) = drive.waiting.pop_front().expect("not empty");
-                drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+                drive.fail_unsent(index, ready, format!("{UNCONNECTED}: {error}"));
             }
         }
     }
@@ -304,7 +306,7 @@ impl Generator {
                 Err(error) => {
                     self.discard(place);
                     if let Some((index, ready)) = drive.waiting.pop_front() {
-                        drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+                        drive.fail_unsent(index, ready, format!("{UNCONNECTED}: {error}"));
                     }
                 }
             }

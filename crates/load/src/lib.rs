@@ -40,7 +40,7 @@ pub use api::backend::{Backend, Reply};
 pub use api::body::{BodyOptions, Content};
 pub use api::request::{Request, RequestOptions};
 pub use drive::{Load, LoadOutcome, SendWindow};
-pub use generator::{Generator, Stop};
+pub use generator::{Generator, Stop, UNCONNECTED};
 pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
 pub use stock::{Requests, TokenCounts};
 pub use supply::{Feed, Supply, supply};

@@ -86,6 +86,9 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
 const STOPPED: (f64, f64) = (0.2, 500.0);
 /// Share of the run, and milliseconds, above both of which a standstill affects the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
+/// Share of failed requests above which the failures, which may come at once, keep the generator busy. A standstill fails only requests in
+/// flight.
+const MOSTLY_FAILED: f64 = 0.9;
 /// Time above which a single standstill affects some request, however long the run, in milliseconds.
 const LONG_MS: f64 = 1000.0;
 /// Share of the median TTFT above which a standstill makes the times of events that the kernel did not stamp too inexact.
@@ -103,6 +106,10 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let longest_ms = seen.number("generator_longest_turn_ms")?;
     let away_ms = seen.number("generator_away_ms").unwrap_or(0.0).max(longest_ms);
     let run_ms = 1000.0 * seen.duration_s()?;
+    let [completed, failed] = ["completed", "failed"].map(|key| seen.number(key).unwrap_or(0.0));
+    if failed > MOSTLY_FAILED * (completed + failed) {
+        return None;
+    }
     let doubt = |code| {
         let detail = format!(
             "the generator stalled for {away_ms:.0} of {run_ms:.0} ms: it was stopped, or the machine was too busy"
@@ -247,6 +254,14 @@ mod generator_tests {
         assert_eq!(away(200.0, 200.0, 0.6), ["generator_stalled"], "a busy machine");
         assert_eq!(away(60.0, 60.0, 60.0), [""; 0]);
         assert_eq!(away(45.0, 45.0, 0.6), [""; 0], "a scheduler's slice");
+    }
+
+    #[test]
+    fn a_flood_of_failures_is_not_a_standstill() {
+        let flood = json!({
+            "duration": 5.0, "generator_away_ms": 2000.0, "generator_longest_turn_ms": 20.0, "failed": 9500, "completed": 40,
+        });
+        assert_eq!(judge(flood), [""; 0]);
     }
 
     #[test]

@@ -104,6 +104,8 @@ fn judge(figures: Value) -> Vec<String> {
         .collect()
 }
 
+/// Number of failures in a row with which a load that repeats its requests goes on, in addition to one for each slot.
+pub(in crate::bench) const HOPELESS: usize = 16;
 /// Largest share of failed requests with which a run has meaningful figures.
 const MOST_FAILED: f64 = 0.05;
 

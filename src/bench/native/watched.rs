@@ -1,23 +1,35 @@
 //! Drives the load, observed by a watch if a search asked for the run, and finds the generator's stalls around single requests.
 
 use super::{NativeRun, generator_failed, show_to_watch};
+use crate::bench::judge::{HOPELESS, commonest_error};
 use crate::cause::Failure;
-use crate::load::{Load, LoadOutcome};
+use crate::load::{Load, LoadOutcome, UNCONNECTED};
 use crate::metrics::LoadProgress;
 use crate::search::{Cut, Stalls};
+use crate::units::show_many;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::Ordering::Relaxed;
 use vsweep_metrics::{Nanos, Sample, seconds};
 
 impl NativeRun {
     /// Drives the load to its end, or until the watch has seen enough. If the watch ends the load, the samples of the outcome are only the
-    /// requests that had ended.
+    /// requests that had ended. A closed loop that time ends is given up if the server accepts no connections, because it would only fail
+    /// requests, as fast as it can, until its end.
     pub(super) fn drive(&mut self, load: &Load) -> Result<(LoadOutcome, Option<Cut>), Failure> {
         let (counters, mut watch) = (&self.job.counters, self.watch.take());
         let (mut decided, classes) = (None, self.settings.class_tags());
+        let slots = load
+            .limit
+            .filter(|_| load.sending.is_some() && !self.settings.is_open_loop());
+        let is_hopeless = |refused: usize| slots.is_some_and(|slots| refused > slots + HOPELESS);
+        let mut refused = 0;
         let outcome = self.generator.drive_watched(load, &mut |progress| {
             if let LoadProgress::Ended(sample, _) = &progress {
                 counters.count(sample);
+                refused = match &sample.error {
+                    None => 0,
+                    Some(error) => refused + usize::from(error.starts_with(UNCONNECTED)),
+                };
             }
             match watch
                 .as_mut()
@@ -25,11 +37,19 @@ impl NativeRun {
             {
                 // The generator may report further events before it stops. They do not change the decision.
                 Some(cut) if decided.is_none() => decided = Some(cut),
+                _ if is_hopeless(refused) => {}
                 _ => return ControlFlow::Continue(()),
             }
             ControlFlow::Break(())
         });
         let outcome = outcome.map_err(generator_failed)?;
+        if decided.is_none() && is_hopeless(refused) {
+            let detail = format!(
+                "the load ended after {} in a row",
+                show_many(refused as u64, "failed connection")
+            );
+            return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));
+        }
         let ended = outcome.samples.len() as u64;
         // If the last request was the decisive one, the run is complete, and nothing was cut.
         let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);

@@ -8,7 +8,7 @@
 mod result;
 
 use crate::bench::exact_prompts::{self, ExactParams, Prompts, ServingPhase, plain_ids};
-use crate::bench::judge::commonest_error;
+use crate::bench::judge::{HOPELESS, commonest_error};
 use crate::bench::native::generator_failed;
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::bench::side::endpoint::{Endpoint, SHORT, ServerLimits};
@@ -166,9 +166,6 @@ impl PhaseRun {
         })
     }
 }
-
-/// Number of failures in a row that are tolerated, in addition to one for each slot.
-const HOPELESS: usize = 16;
 
 /// The window, and the progress of the load that decides when the window opens and ends.
 #[derive(Debug)]

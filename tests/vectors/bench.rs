@@ -303,7 +303,8 @@ fn steady_states() {
     }
 }
 
-/// Like [`sample`], but an output without tokens has no event. `vllm bench serve` does not count failed requests as open, so they end at once.
+/// Like [`sample`], but an output without tokens has no event, and failed requests end at once, because `vllm bench serve` never counts
+/// them as open.
 fn steady_sample(record: &Value) -> Sample {
     let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
     let at = |name: &str| float(&record[name]);

@@ -99,7 +99,7 @@ impl Arrivals {
         due
     }
 
-    /// Relative standard deviation, between draws, of the time at which the last of `n` requests is due. Without a ramp, this time is fixed.
+    /// Relative standard deviation, between draws, of the time at which the last of `n` requests is due. It is 0 without a ramp.
     pub fn span_deviation(&self, n: usize) -> f64 {
         if self.ramp.is_none() || n == 0 {
             return 0.0;

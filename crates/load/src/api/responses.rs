@@ -1,4 +1,4 @@
-//! Parses events of the Responses API. Of its types of events, two carry output, and two end the stream.
+//! Parses events of the Responses API. Of its types of events, those that end in `.delta` carry output, and two end the stream.
 
 use crate::wire::chunk::{EventFacts, Usage, error_text};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ struct ResponseEvent<'a> {
     response: Option<ResponseBody>,
 }
 
-/// The delta of an event. Only texts are read; arguments, sound and the like are ignored.
+/// The delta of an event: a text, or an object that is only known to be there.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text<'a> {
@@ -56,7 +56,14 @@ pub(crate) fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
         .or_else(|| matches!(kind, "error" | "response.failed").then(|| event.message.clone().unwrap_or_default()));
     let is_text = kind == "response.output_text.delta";
     let usage = answer.and_then(|answer| answer.usage).filter(|_| finished);
-    let output = is_text || kind == "response.reasoning_text.delta";
+    // A token may have no text. An empty delta of another type, such as the arguments of a call, is not a token.
+    let may_be_empty = is_text || kind == "response.reasoning_text.delta";
+    let is_filled = match &event.delta {
+        Some(Text::Text(text)) => !text.is_empty(),
+        Some(Text::Other(_)) => true,
+        None => false,
+    };
+    let output = may_be_empty || (kind.ends_with(".delta") && is_filled);
     Ok(EventFacts {
         output,
         text: match event.delta {
@@ -85,6 +92,21 @@ mod tests {
         assert!(text.output && text.text == "A");
         let thought = read(r#"{"type":"response.reasoning_text.delta","delta":"th"}"#);
         assert!(thought.output && thought.text.is_empty());
+        for kind in [
+            "reasoning_summary_text",
+            "refusal",
+            "function_call_arguments",
+            "mcp_call_arguments",
+            "code_interpreter_call_code",
+        ] {
+            let is_output = |delta: &str| {
+                let data = format!(r#"{{"type":"response.{kind}.delta","delta":{delta}}}"#);
+                let facts = parse(data.as_bytes()).expect("valid");
+                assert!(facts.text.is_empty());
+                facts.output
+            };
+            assert!(is_output("\"{\"") && is_output("{}") && !is_output("\"\""), "{kind}");
+        }
         assert_eq!(
             read(r#"{"type":"response.created","response":{"error":null}}"#),
             EventFacts::default()

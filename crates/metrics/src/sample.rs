@@ -96,6 +96,17 @@ impl Sample {
         Some(())
     }
 
+    /// Output tokens that each event brought: by the server's count with each event, else equal shares of all tokens.
+    pub fn tokens_of_events(&self) -> impl Iterator<Item = f64> {
+        let (counts, events) = (&self.tokens_by_event, self.events.len());
+        let is_counted = counts.len() == events;
+        let share = self.output_len() as f64 / events as f64;
+        (0..events).map(move |at| match is_counted {
+            true => f64::from(counts[at].saturating_sub(if at > 0 { counts[at - 1] } else { 0 })),
+            false => share,
+        })
+    }
+
     /// Output tokens: the server's count, else one for each event and at least one; 0 for a failed request.
     pub fn output_len(&self) -> u64 {
         match self.output_tokens {

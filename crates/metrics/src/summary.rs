@@ -108,7 +108,7 @@ pub struct Summary {
     pub output_throughput: f64,
     /// Prompt and output tokens a second.
     pub total_token_throughput: f64,
-    /// Largest number of output events in one second.
+    /// Largest number of output tokens in one second.
     pub max_output_tokens_per_s: f64,
     /// Largest number of requests that touched one second.
     pub max_concurrent_requests: u64,
@@ -144,7 +144,7 @@ impl Summary {
             sequence_throughput: rate(total_sequences as f64),
             output_throughput: rate(total_output as f64),
             total_token_throughput: rate(total_input.saturating_add(total_output) as f64),
-            max_output_tokens_per_s: busiest_second(samples) as f64,
+            max_output_tokens_per_s: busiest_second(samples),
             max_concurrent_requests: concurrency_by_second(samples),
             peak_concurrent_requests: peak_concurrency(samples.iter().map(|sample| (sample.sent, sample.end))),
             rtfx: rate(audio_s),
@@ -154,12 +154,12 @@ impl Summary {
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// The largest number of output events in one second. Seconds are counted from the start of the first request. Events of failed requests do
+/// The largest number of output tokens in one second. Seconds are counted from the start of the first request. Tokens of failed requests do
 /// not count.
-pub fn busiest_second(samples: &Samples) -> u64 {
+pub fn busiest_second(samples: &Samples) -> f64 {
     by_second(samples, |sample, start, buckets| {
-        for event in sample.events.iter() {
-            buckets[(event.saturating_sub(start) / SECOND) as usize] += 1;
+        for (event, tokens) in sample.events.iter().zip(sample.tokens_of_events()) {
+            buckets[(event.saturating_sub(start) / SECOND) as usize] += tokens;
         }
     })
 }
@@ -167,16 +167,17 @@ pub fn busiest_second(samples: &Samples) -> u64 {
 /// The largest number of requests that touched one second. A request counts in every second from its first to its last, so successive
 /// requests in one second are counted together, as in `vllm bench serve`. [`peak_concurrency`] is the true figure.
 pub fn concurrency_by_second(samples: &Samples) -> u64 {
-    by_second(samples, |sample, start, buckets| {
+    let most = by_second(samples, |sample, start, buckets| {
         let first = (sample.sent - start) / SECOND;
         let last = (sample.end.max(sample.sent) - start) / SECOND;
         for bucket in first..=last {
-            buckets[bucket as usize] += 1;
+            buckets[bucket as usize] += 1.0;
         }
-    })
+    });
+    most as u64
 }
 
-fn by_second(samples: &Samples, mut count: impl FnMut(&Sample, Nanos, &mut [u64])) -> u64 {
+fn by_second(samples: &Samples, mut count: impl FnMut(&Sample, Nanos, &mut [f64])) -> f64 {
     let (mut start, mut end) = (Nanos::MAX, 0);
     for sample in samples.ok() {
         start = start.min(sample.sent);
@@ -185,10 +186,12 @@ fn by_second(samples: &Samples, mut count: impl FnMut(&Sample, Nanos, &mut [u64]
             .max(sample.end)
             .max(sample.events.last().unwrap_or(0));
     }
-    let Some(length) = end.checked_sub(start) else { return 0 };
-    let mut buckets = vec![0; (length / SECOND) as usize + 1];
+    let Some(length) = end.checked_sub(start) else {
+        return 0.0;
+    };
+    let mut buckets = vec![0.0; (length / SECOND) as usize + 1];
     samples.ok().for_each(|sample| count(&sample, start, &mut buckets));
-    buckets.into_iter().max().unwrap_or(0)
+    buckets.into_iter().fold(0.0, f64::max)
 }
 
 /// The largest number of intervals [start, end) that overlap at one moment. Intervals without length do not count.
@@ -220,5 +223,20 @@ mod tests {
         };
         let summary = Summary::of(&vec![answered, failed].into(), 1.0, None);
         assert_eq!((summary.peak_concurrent_requests, summary.completed), (2, 1));
+    }
+
+    #[test]
+    fn the_busiest_second_has_the_most_tokens_not_events() {
+        let busiest = |tokens_by_event| {
+            busiest_second(&Samples::from(vec![Sample {
+                events: vec![SECOND / 4, SECOND / 2, SECOND + 1].into(),
+                output_tokens: Some(12),
+                tokens_by_event,
+                end: SECOND + 1,
+                ..Sample::default()
+            }]))
+        };
+        assert_eq!(busiest(vec![]), 8.0, "12 tokens in 3 events");
+        assert_eq!(busiest(vec![1, 2, 12]), 10.0);
     }
 }

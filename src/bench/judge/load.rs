@@ -3,6 +3,7 @@
 
 use super::RunFigures;
 use crate::checks::{Shortfall, percentile, shortfall, values_needed};
+use crate::metrics::Histogram;
 use crate::stats::{figure_of, split_class};
 use crate::units::{show_count, show_many};
 use crate::validity::{Code, Doubt};
@@ -58,7 +59,11 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
         let number = |name: &str| seen.number(&figure_of(class, name));
         let completed = number("completed")?;
         match latency {
-            "itl" => Some(number("total_output_tokens").map_or(0.0, |tokens| tokens - completed)),
+            // Another program's result has no histograms. One token per event is assumed there.
+            "itl" => {
+                let by_tokens = || number("total_output_tokens").map_or(0.0, |tokens| tokens - completed);
+                Some(gaps(seen, class).unwrap_or_else(by_tokens))
+            }
             _ => ONE_PER_REQUEST.contains(&latency).then_some(completed),
         }
     };
@@ -79,6 +84,13 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     let detail = format!("p{percent} of {counted}{class}; at least {needed} are needed");
     let figures = lacking.iter().map(|(.., key)| String::clone(key)).collect();
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
+}
+
+/// Number of gaps between tokens, by the distribution in the result.
+fn gaps(seen: RunFigures<'_>, class: Option<&str>) -> Option<f64> {
+    let counts = seen.figures.get("histograms")?.get(figure_of(class, "itl"))?;
+    let counts: Histogram = serde_json::from_value(counts.clone()).ok()?;
+    Some(counts.count() as f64)
 }
 
 /// Share of the run, and milliseconds, above both of which a standstill of the generator changes the load. A shorter one does not count,
@@ -212,6 +224,15 @@ mod tests {
         assert_eq!(
             judge(few),
             ["sample_too_small: p99 of 36 gaps between tokens; at least 100 are needed"]
+        );
+        let packed = json!({
+            "completed": 4, "total_output_tokens": 204, "p99_itl_ms": 1.0,
+            "histograms": {"itl": {"scale": 5, "zeros": 10, "buckets": {"7": 40}}},
+        });
+        assert_eq!(
+            judge(packed),
+            ["sample_too_small: p99 of 50 gaps between tokens; at least 100 are needed"],
+            "several tokens per event"
         );
     }
 

@@ -108,7 +108,9 @@ impl<'a> Player<'a> {
                 .into_iter()
                 .map(|s| (s * 1e9) as u64)
                 .collect(),
-            false => arrivals.due_times(items.len(), settings.prompts.seed),
+            // A part of the requests stands for all of a ramp.
+            false if scale > 1.0 => arrivals.due_times(items.len(), settings.prompts.seed),
+            false => settings.arrival.due_times(items.len(), settings.prompts.seed),
         };
         let last_due = due.last().copied().unwrap_or_default();
         due.truncate(

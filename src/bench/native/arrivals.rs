@@ -3,6 +3,7 @@
 use crate::bench::params::{TIME, TimeSpan};
 use crate::load::SendWindow;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
+use crate::metrics::Nanos;
 use crate::params::{Bounds, ParamReader};
 
 crate::params! {
@@ -84,5 +85,51 @@ impl ArrivalParams {
             burstiness: self.burstiness,
             ramp: ramp.map(|(shape, (start, end))| Ramp { shape, start, end }),
         }
+    }
+
+    /// Number of requests over which the rate of a ramp grows: those that come within the duration, else all that are `sent`.
+    pub fn ramp_len(&self, sent: usize) -> usize {
+        let arrivals = self.arrivals();
+        let sending = self.sending().filter(|_| arrivals.ramp.is_some());
+        let within = sending.and_then(|sending| arrivals.count_within(sending.lasts.as_secs_f64()));
+        within.map_or(sent, |within| within as usize)
+    }
+
+    /// Due times of `count` requests, in nanoseconds after t0. A ramp with a duration lasts for it, even if fewer requests are sent; further
+    /// requests are due after it.
+    pub fn due_times(&self, count: usize, seed: u32) -> Vec<Nanos> {
+        let arrivals = self.arrivals();
+        let mut due = arrivals.due_times(self.ramp_len(count), seed);
+        if let Some(sending) = self.sending().filter(|_| arrivals.ramp.is_some()) {
+            let lasts = sending.lasts.as_nanos() as Nanos;
+            let stretch = lasts as f64 / due.last().copied().unwrap_or(0).max(1) as f64;
+            due.iter_mut().for_each(|due| *due = (*due as f64 * stretch) as Nanos);
+            due.resize(count, lasts + 1);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::native::settings::NativeSettings;
+    use serde_json::{Value, json};
+
+    fn due(num_prompts: Value) -> Vec<u64> {
+        let params = json!({
+            "ramp_up_strategy": "exponential", "ramp_up_start_rps": 1, "ramp_up_end_rps": 50, "duration": "6s",
+            "num_prompts": num_prompts,
+        });
+        let settings = NativeSettings::read(params.as_object().expect("an object")).expect("sound");
+        let count = settings.requests().expect("a number");
+        settings.arrival.due_times(count, settings.prompts.seed)
+    }
+
+    #[test]
+    fn a_ramp_lasts_for_the_duration_however_many_are_sent() {
+        let whole = due(json!(1000));
+        let last = whole.last().copied().expect("requests");
+        assert!((5_999_999_998..=6_000_000_000).contains(&last), "{last}");
+        assert_eq!(due(json!(10)), whole[..10]);
     }
 }

@@ -57,7 +57,7 @@ impl Sources<'_> {
             let mut written = Vec::with_capacity(items.len());
             writer.write_all(&items, |request| written.push(request))?;
             if !is_given {
-                let due = count.map(|count| settings.arrival.arrivals().due_times(count, seed));
+                let due = count.map(|count| settings.arrival.due_times(count, seed));
                 let load = self.drawer.load(Vec::new(), due.unwrap_or_default());
                 // The receiver is gone if the run was given up.
                 let _ = give.send(Ok(self.prompts(&writer, load, 0)?));

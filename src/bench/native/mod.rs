@@ -237,6 +237,7 @@ impl NativeRun {
             model_id: self.settings.server.model.as_deref().unwrap_or(&self.job.model_root),
             origin: prompts.origin,
             connection_setup,
+            ramp_len: self.settings.arrival.ramp_len(prompts.starts),
             turns: turns.as_ref(),
             began,
             probes,

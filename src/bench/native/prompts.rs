@@ -211,7 +211,7 @@ impl Sources<'_> {
                 .iter()
                 .map(|seconds| (seconds * 1e9).round() as u64)
                 .collect(),
-            false => settings.arrival.arrivals().due_times(starts, seed),
+            false => settings.arrival.due_times(starts, seed),
         };
         let load = match traits.has_turns {
             true => self.drawer.conversations(talks, &self.prefix, due)?,

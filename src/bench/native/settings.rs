@@ -214,8 +214,8 @@ impl NativeSettings {
             Some(0) if self.prompts.given != Some(0) => reader.problem(
                 "at this rate no request comes within duration; raise request_rate or duration",
             ),
-            Some(count) if count > MOST_PROMPTS => reader.problem(format!(
-                "{count} prompts come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
+            Some(count) if count.max(self.arrival.ramp_len(0)) > MOST_PROMPTS => reader.problem(format!(
+                "more than {MOST_PROMPTS} prompts come within duration, which is the most that can be sent; lower request_rate or duration"
             )),
             Some(_) if self.prompts.given.is_some() && given < least => reader.problem(format!(
                 "num_prompts {given} is less than prefix_repetition_num_prefixes {least}; raise num_prompts, or lower prefix_repetition_num_prefixes"

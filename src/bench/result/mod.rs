@@ -42,6 +42,8 @@ pub(super) struct Context<'a> {
     pub model_id: &'a str,
     pub origin: PromptOrigin,
     pub connection_setup: Duration,
+    /// Number of requests over which the rate of a ramp grows.
+    pub ramp_len: usize,
     /// The turns of conversations, if there are any.
     pub turns: Option<&'a Turns>,
     /// The wall-clock time at which the load began.
@@ -216,7 +218,7 @@ fn pooling(settings: &NativeSettings, summary: &Summary, result: &mut Params) {
     );
 }
 
-/// Times at which the rate of a ramp reached another whole number, by the wall clock.
+/// Times at which the rate of a ramp reached another whole number, by the wall clock. Later turns of a conversation follow no rate.
 fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     let arrivals = context.settings.arrival.arrivals();
     let event = |rate: u64, at: Nanos| {
@@ -225,8 +227,10 @@ fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     };
     let mut last = arrivals.ramp.map_or(0, |ramp| ramp.start as u64);
     let mut events = vec![event(last, 0)];
-    for (i, sample) in samples.in_order().enumerate() {
-        let rate = arrivals.rate_at(i, samples.len()) as u64;
+    let is_start = |i: usize| context.turns.is_none_or(|turns| i == 0 || turns.each[i - 1].is_last);
+    let starts = (0..).zip(samples.in_order()).filter(|(i, _)| is_start(*i));
+    for (i, (_, sample)) in starts.enumerate() {
+        let rate = arrivals.rate_at(i, context.ramp_len) as u64;
         if rate > last {
             events.push(event(rate, sample.sent));
             last = rate;

@@ -7,7 +7,7 @@ use crate::bench::native::settings::NativeSettings;
 use crate::bench::params::TimeSpan;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::{PROFILER, SHORT, await_next_try};
-use crate::bench::side::probe::{Probe, pause_at};
+use crate::bench::side::probe::{Probe, period_at};
 use crate::bench::worker::{GivenUp, perform};
 use crate::bench::{Job, broken, result, valid};
 use crate::cause::Failure;
@@ -144,7 +144,7 @@ impl NativeRun {
         };
         let mut load = self.load(vec![probe], vec![0]);
         load.request_timeout = load.request_timeout.min(PROBE_TIMEOUT);
-        let started = Probe::start(self.endpoint.generator()?, load, pause_at(rate));
+        let started = Probe::start(self.endpoint.generator()?, load, period_at(rate));
         started
             .map(Some)
             .map_err(|error| broken(format!("cannot start the probes: {error}")))

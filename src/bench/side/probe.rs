@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit for opening the connection before the run.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,14 +31,14 @@ pub(in crate::bench) struct ProbeCounts {
 }
 
 impl Probe {
-    /// Sends the one request of `load` again and again, with `pause` after each.
-    pub fn start(mut generator: Generator, load: Load, pause: Duration) -> io::Result<Probe> {
+    /// Sends the one request of `load` every `period`. While an answer is awaited, none is sent.
+    pub fn start(mut generator: Generator, load: Load, period: Duration) -> io::Result<Probe> {
         generator.connect(1, CONNECT_TIMEOUT)?;
         let (ended, stop) = (Arc::new(AtomicBool::new(false)), generator.stop_handle());
         let is_over = ended.clone();
         let probing = thread::Builder::new().name("vsweep-probe".to_owned());
         let thread = probing.spawn(move || {
-            let mut counts = ProbeCounts::default();
+            let (mut counts, began) = (ProbeCounts::default(), Instant::now());
             // At least one probe is sent, however short the run.
             while let Ok(outcome) = generator.drive(&load, &mut |_| {}) {
                 for sample in outcome.samples.iter() {
@@ -47,7 +47,7 @@ impl Probe {
                         false => counts.failed += 1,
                     }
                 }
-                thread::park_timeout(pause);
+                thread::park_timeout(until_next(began.elapsed(), period));
                 if is_over.load(Relaxed) {
                     break;
                 }
@@ -104,7 +104,24 @@ impl ProbeCounts {
     }
 }
 
-/// The pause between probes at `rate` a second.
-pub(in crate::bench) fn pause_at(rate: f64) -> Duration {
+/// The time from one probe to the next at `rate` a second.
+pub(in crate::bench) fn period_at(rate: f64) -> Duration {
     Duration::from_nanos((1e9 / rate) as Nanos)
+}
+
+/// Time until the next probe, if the first one was sent `since` ago.
+fn until_next(since: Duration, period: Duration) -> Duration {
+    let over = since.as_nanos() % period.as_nanos().max(1);
+    period.saturating_sub(Duration::from_nanos(over as Nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_answer_does_not_delay_later_probes() {
+        let pause = |since| until_next(Duration::from_millis(since), Duration::from_millis(100)).as_millis();
+        assert_eq!([0, 30, 99, 250].map(pause), [100, 70, 1, 50]);
+    }
 }

@@ -70,7 +70,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         "model_id": context.model_id,
         "tokenizer_id": context.origin.tokenizer_id,
         "num_prompts": match settings.arrival.duration {
-            Some(_) => Some(samples.len()),
+            Some(_) => Some(samples.len() * settings.dataset.prompts_a_request()),
             None => settings.count_of(samples.len()),
         },
     }));

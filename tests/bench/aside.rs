@@ -279,6 +279,27 @@ async fn counters_before_and_after_and_the_profiler_frame_the_run() {
 }
 
 #[tokio::test]
+async fn counters_that_were_reset_are_left_out() {
+    let server = Server::start(|_| completion(2, 6)).await;
+    let counters = |hits: u64| {
+        format!(
+            "vllm:prefix_cache_queries_total {hits}\nvllm:prefix_cache_hits_total {}\n",
+            hits / 2
+        )
+    };
+    server
+        .metrics
+        .lock()
+        .expect("no panic")
+        .extend([counters(100), counters(80)]);
+    let params = json!({"num_prompts": 3, "random_input_len": 6});
+    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    assert!(!result.values.contains_key("prefix_cache_hit_rate"));
+    let warnings = result.values["warnings"].to_string();
+    assert!(warnings.contains("counters were reset during the run"), "{warnings}");
+}
+
+#[tokio::test]
 async fn tokens_packed_into_events_are_told_apart_where_the_server_says_so() {
     let server = Server::start(|_| {
         let event = |tokens: u64, finish: Value| {

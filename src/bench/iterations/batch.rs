@@ -136,7 +136,7 @@ impl Batch {
         let after = counts(&bench.endpoints);
         let mut timing = Timing {
             wake: wake.as_secs_f64(),
-            counts: before.zip(after).map(|(before, after)| after.since(&before)),
+            counts: before.zip(after).and_then(|(before, after)| after.since(&before)),
             ..Timing::default()
         };
         for outcome in &outcomes {

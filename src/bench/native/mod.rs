@@ -47,6 +47,10 @@ const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
 const MOST_CONNECTIONS: usize = 8192;
 
+/// Warning about counters of the server that fell.
+const COUNTERS_RESET: &str = "the server's counters were reset during the run (restart, or several servers behind the \
+                              address), so they are left out";
+
 /// Most prompts whose lengths are read; more would hardly make the mean more exact.
 const MOST_LOOKED_AT: usize = 50_000;
 
@@ -189,9 +193,9 @@ impl NativeRun {
             None => self.read_counters(),
             unread => (None, unread),
         };
-        let server = before
-            .zip(after)
-            .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
+        let grown = before.zip(after).map(|(before, after)| after.since(&before));
+        let reset = matches!(grown, Some(None)).then(|| COUNTERS_RESET.to_owned());
+        let server = grown.flatten().unwrap_or_default();
         if let Some(error) = load.supply.as_ref().and_then(Supply::error) {
             return Err(broken(error));
         }
@@ -212,7 +216,7 @@ impl NativeRun {
             };
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
-        warnings.extend(unread);
+        warnings.extend(unread.or(reset));
         let shared = self.settings.dataset.traits().shared_share;
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
         // It is unknown how much the texts of a file have in common, or the prompts of a chat template. Hits are then only a warning.

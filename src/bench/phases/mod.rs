@@ -125,7 +125,7 @@ impl PhaseRun {
         let grown = before
             .ok()
             .zip(self.endpoint.counters(SHORT).ok())
-            .map(|(before, after)| after.since(&before));
+            .and_then(|(before, after)| after.since(&before));
         if window.is_hopeless() {
             let detail = "the run ended after many failed requests";
             return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));

@@ -37,12 +37,17 @@ impl ServerCounters {
         self
     }
 
-    /// Growth since `before`.
-    pub fn since(mut self, before: &ServerCounters) -> ServerCounters {
+    /// Growth since `before`; `None` if a counter fell or vanished.
+    pub fn since(mut self, before: &ServerCounters) -> Option<ServerCounters> {
+        let is_counter = |name: &str| ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end));
+        let has_fallen = |(key, value): (&(String, u64), &f64)| self.0.get(key).is_none_or(|now| now < value);
+        if before.0.iter().any(|entry| is_counter(&entry.0.0) && has_fallen(entry)) {
+            return None;
+        }
         for (key, value) in &mut self.0 {
             *value -= before.0.get(key).unwrap_or(&0.0);
         }
-        self
+        Some(self)
     }
 
     /// A counter; `None` if the server does not have it.
@@ -154,7 +159,9 @@ mod tests {
         vllm:prefix_cache_queries_total 1100\nvllm:prefix_cache_hits_total 1078\n";
 
     fn growth() -> ServerCounters {
-        ServerCounters::read(AFTER).since(&ServerCounters::read(BEFORE))
+        ServerCounters::read(AFTER)
+            .since(&ServerCounters::read(BEFORE))
+            .expect("growth")
     }
 
     #[test]
@@ -188,6 +195,14 @@ mod tests {
     }
 
     #[test]
+    fn counters_that_fell_or_vanished_are_none() {
+        let since = |before: &str, after: &str| ServerCounters::read(after).since(&ServerCounters::read(before));
+        assert_eq!(since(AFTER, BEFORE), None);
+        assert_eq!(since("vllm:x_total 1", "vllm:y_total 1"), None);
+        assert!(since("vllm:x_total 0\nvllm:running 3", "vllm:x_total 0\nvllm:running 1").is_some());
+    }
+
+    #[test]
     fn growth_is_summed_over_engines() {
         let text = |steps: u32| {
             format!(
@@ -195,7 +210,9 @@ mod tests {
                  vllm:request_decode_time_seconds_sum 3.5\nvllm:request_decode_time_seconds_count {steps}\n"
             )
         };
-        let grown = ServerCounters::read(&text(9)).since(&ServerCounters::read(&text(4)));
+        let grown = ServerCounters::read(&text(9))
+            .since(&ServerCounters::read(&text(4)))
+            .expect("growth");
         assert_eq!(grown.steps(), Some(5.0));
         assert_eq!(grown.get("request_decode_time_seconds_sum"), Some(0.0));
         assert_eq!(grown.get("request_decode_time_seconds_count"), Some(5.0));

@@ -147,8 +147,9 @@ async fn a_time_limit_counts_batches() {
     let server = Server::start(move |_| refusal("200 OK", &embedded)).await;
     let params = json!({"backend": "openai-embeddings", "num_prompts": 1000, "random_input_len": 6, "random_batch_size": 4,
                         "request_rate": 100, "duration": "200ms", "skip_tokenizer_init": true});
-    measure(&scripted::job(&server.url, params)).await.expect("measured");
+    let measured = measure(&scripted::job(&server.url, params)).await.expect("measured");
     assert_eq!(server.seen.lock().expect("no panic").len(), 20);
+    assert_eq!(measured.result.values["num_prompts"], 80);
 }
 
 #[tokio::test]

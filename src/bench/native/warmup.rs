@@ -40,15 +40,18 @@ impl Amount {
         // 0 stands for every row of a file, before they are drawn.
         let count = count.filter(|count| *count > 0);
         let most = count.map_or(MOST, |count| count.min(MOST));
+        let slots = settings.concurrency().unwrap_or(MOST);
         let arrivals = settings.arrival.arrivals();
+        if settings.is_self_timed() {
+            return match due.last() {
+                Some(last) => Amount::AtRate(due.len() as f64 / seconds((*last).max(1)), most.min(slots)),
+                None => Amount::AtOnce(OPEN_LOOP_CONNECTIONS.min(most).min(slots)),
+            };
+        }
         match settings.concurrency() {
-            Some(slots) => Amount::AtOnce(slots.min(MOST)),
-            None if settings.is_self_timed() => match due.last() {
-                Some(last) => Amount::AtRate(due.len() as f64 / seconds((*last).max(1)), most),
-                None => Amount::AtOnce(OPEN_LOOP_CONNECTIONS.min(most)),
-            },
             // The warm-up of a ramp uses its final rate.
-            None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), most),
+            _ if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), most.min(slots)),
+            Some(slots) => Amount::AtOnce(slots.min(MOST)),
             None => Amount::AtOnce(most),
         }
     }
@@ -100,8 +103,12 @@ mod tests {
     fn as_much_as_the_load_holds() {
         let automatic = |params| amount(Warmup::Automatic, params);
         assert_eq!(
-            automatic(json!({"max_concurrency": 64, "request_rate": 5})),
+            automatic(json!({"max_concurrency": 64, "num_prompts": 9})),
             Amount::AtOnce(64)
+        );
+        assert_eq!(
+            automatic(json!({"max_concurrency": 64, "request_rate": 5})),
+            Amount::AtRate(5.0, 64)
         );
         assert_eq!(automatic(json!({"num_prompts": 300})), Amount::AtOnce(300));
         assert_eq!(automatic(json!({"num_prompts": 9999})), Amount::AtOnce(MOST));

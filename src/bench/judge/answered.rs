@@ -80,6 +80,17 @@ pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     })
 }
 
+/// Returns the share of all prompt tokens that the prompts have in common on purpose. `shares` has that of each class of the load.
+pub(in crate::bench) fn shared_on_purpose(samples: &Samples, shares: &[f64]) -> f64 {
+    let (mut shared, mut all) = (0.0, 0.0);
+    for sample in samples.ok() {
+        let tokens = sample.prompt_len as f64;
+        shared += tokens * shares.get(usize::from(sample.class)).copied().unwrap_or(0.0);
+        all += tokens;
+    }
+    if all > 0.0 { shared / all } else { 0.0 }
+}
+
 /// Maximum number of equal time spans in which a trend is looked for.
 const SPANS: usize = 30;
 /// Minimum average number of requests in a span. Fewer do not show the pace of the span.
@@ -149,6 +160,18 @@ mod tests {
         assert_eq!(code(9), Some(Code::OutputLengthsDiffer), "the end of sequence");
         assert_eq!(code(11), Some(Code::TooManyOutputTokens));
         assert_eq!(code(7), Some(Code::OutputLengthsDiffer));
+    }
+
+    #[test]
+    fn each_class_shares_its_own_tokens() {
+        let sample = |class, prompt_len| Sample {
+            class,
+            prompt_len,
+            ..Sample::default()
+        };
+        let samples = Samples::from(vec![sample(0, 100), sample(0, 100), sample(1, 600)]);
+        assert_eq!(shared_on_purpose(&samples, &[1.0, 0.0]), 0.25);
+        assert_eq!(shared_on_purpose(&samples, &[0.0, 1.0]), 0.75);
     }
 
     #[test]

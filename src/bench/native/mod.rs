@@ -14,7 +14,9 @@ pub mod warmup;
 mod watched;
 mod writer;
 
-use crate::bench::judge::{RunFigures, cached, check_pace, commonest_error, doubts, on_failed_requests, refuse_empty};
+use crate::bench::judge::{
+    RunFigures, cached, check_pace, commonest_error, doubts, on_failed_requests, refuse_empty, shared_on_purpose,
+};
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::{Context, add_objections, cut_warning, errors, figures, result};
 use crate::bench::side::counters::ServerCounters;
@@ -217,7 +219,10 @@ impl NativeRun {
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread.or(reset));
-        let shared = self.settings.dataset.traits().shared_share;
+        let classes = self.settings.mix.iter().flat_map(|mix| &mix.classes);
+        let datasets = classes.map(|class| &class.dataset).chain([&self.settings.dataset]);
+        let shares: Vec<f64> = datasets.map(|dataset| dataset.traits().shared_share).collect();
+        let shared = shared_on_purpose(&outcome.samples, &shares);
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
         // It is unknown how much the texts of a file have in common, or the prompts of a chat template. Hits are then only a warning.
         let is_known = self.settings.shares_by_design_only();

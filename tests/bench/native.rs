@@ -112,13 +112,14 @@ async fn chat_sends_messages_and_reads_deltas() {
     assert_eq!(seen[0].body["max_completion_tokens"], 128);
 }
 
-/// Number of gaps between tokens, for an answer in these pieces of text of which the last ends it, if the server counts `tokens`.
-async fn gaps(texts: &'static [&str], tokens: usize) -> usize {
+/// Number of gaps between tokens, for an answer in these pieces of text of which the last ends it, if the server counts `tokens`, or none.
+/// Two tokens are asked for.
+async fn gaps(texts: &'static [&str], tokens: Option<usize>) -> usize {
     let server = Server::start(move |_| {
         let events = texts.iter().enumerate().map(|(i, text)| {
             let finish = if i + 1 == texts.len() { "\"length\"" } else { "null" };
-            let usage = format!(r#"{{"prompt_tokens":5,"completion_tokens":{tokens}}}"#);
-            let usage = if i + 1 == texts.len() { &usage } else { "null" };
+            let usage = tokens.map(|tokens| format!(r#"{{"prompt_tokens":5,"completion_tokens":{tokens}}}"#));
+            let usage = usage.as_deref().filter(|_| i + 1 == texts.len()).unwrap_or("null");
             chunk(&format!(
                 r#"{{"choices":[{{"text":"{text}","finish_reason":{finish}}}],"usage":{usage}}}"#
             ))
@@ -129,19 +130,24 @@ async fn gaps(texts: &'static [&str], tokens: usize) -> usize {
         ])
     })
     .await;
-    let params = json!({"num_prompts": 1, "random_input_len": 5, "save_detailed": true});
+    let params = json!({"num_prompts": 1, "random_input_len": 5, "random_output_len": 2, "save_detailed": true});
     let result = run(&server.url, params).await.expect("measured").result.to_values();
-    assert_eq!(result["total_output_tokens"], tokens);
+    if let Some(tokens) = tokens {
+        assert_eq!(result["total_output_tokens"], tokens);
+    }
     result["itls"][0].as_array().expect("a list").len()
 }
 
 #[tokio::test]
 async fn an_end_without_text_is_a_token_if_the_server_counts_it() {
     // llama.cpp ends with an event that has only the reason.
-    assert_eq!(gaps(&["a", "b", ""], 2).await, 1);
+    assert_eq!(gaps(&["a", "b", ""], Some(2)).await, 1);
     // The last token of vLLM may have no text.
-    assert_eq!(gaps(&["a", "b", ""], 3).await, 2);
-    assert_eq!(gaps(&[""], 1).await, 0);
+    assert_eq!(gaps(&["a", "b", ""], Some(3)).await, 2);
+    assert_eq!(gaps(&[""], Some(1)).await, 0);
+    // Without a count, two tokens are all that were asked for.
+    assert_eq!(gaps(&["a", "b", ""], None).await, 1);
+    assert_eq!(gaps(&["a", ""], None).await, 1);
 }
 
 #[tokio::test]

@@ -147,6 +147,7 @@ struct StoredRequest {
 pub(super) struct Properties {
     pub sequences: u32,
     pub prompt_len: u64,
+    pub output_len: u64,
     pub audio_s: f64,
 }
 
@@ -155,6 +156,7 @@ impl Properties {
         Properties {
             sequences: request.sequences,
             prompt_len: request.prompt_len,
+            output_len: request.output_len,
             audio_s: request.audio_s,
         }
     }
@@ -207,6 +209,7 @@ impl Requests {
         Properties {
             sequences: entry.sequences,
             prompt_len: entry.prompt_len,
+            output_len: entry.output_len,
             audio_s: entry.audio_s,
         }
     }

@@ -109,6 +109,7 @@ impl Drawer {
                 true => turns.request(at, &[])?,
                 false => Request {
                     prompt_len: item.prompt_len,
+                    output_len: item.output_len,
                     sequences: 1,
                     ..Request::default()
                 },

@@ -40,9 +40,11 @@ struct Answer {
     keep_text: bool,
     /// True once a stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
     is_complete: bool,
+    /// Number of output tokens that the request asks for; 0 if it is unknown.
+    asked: u64,
     /// Arrival of an event without text that has the finish reason, and the token count up to it. Some servers send the reason in an event
     /// of its own, which is not a token. So the event is not counted as output if earlier events account for all tokens that the server
-    /// counted.
+    /// counted, or, without its count, for all that were asked for.
     ending: Option<(Nanos, Option<u64>)>,
     /// True once `[DONE]` was seen. Later data is ignored.
     is_over: bool,
@@ -81,6 +83,7 @@ impl Exchange {
         };
         (answer.keep_text, answer.is_complete, answer.is_over) = (load.keep_texts, false, false);
         (answer.error, answer.is_broken, answer.ending) = (None, false, None);
+        answer.asked = request.output_len;
         answer.body.clear();
         answer.refusal_bytes = 0;
     }
@@ -233,11 +236,12 @@ impl Answer {
         }
     }
 
-    /// Counts the event with the finish reason as output, unless earlier events account for all tokens that the server counted.
+    /// Counts the event with the finish reason as output, unless earlier events account for all tokens.
     fn count_ending(&mut self) {
         if let Some((at, tokens)) = self.ending.take() {
             let before = self.sample.events.len() as u64;
-            if before == 0 || self.sample.output_tokens.is_none_or(|all| before < all) {
+            let asked = Some(self.asked).filter(|asked| *asked > 0);
+            if before == 0 || self.sample.output_tokens.or(asked).is_none_or(|all| before < all) {
                 self.count(at, tokens);
             }
         }

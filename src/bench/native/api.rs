@@ -87,6 +87,10 @@ impl Api {
                 "a string without line breaks and other control characters",
             );
         }
+        let is_off = api.extra_body.get("stream").is_some_and(|stream| *stream != true);
+        if is_off && api.backend().generates() {
+            reader.problem("extra_body turns stream off, but tokens are timed as they arrive; remove stream from it");
+        }
         let mut body = api.sampling(reader);
         body.append(&mut api.extra_body);
         api.extra_body = body;

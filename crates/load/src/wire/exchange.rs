@@ -19,6 +19,8 @@ const READ_OF_REFUSAL: usize = 64 << 10;
 /// Longest answer that is kept as a text, in bytes. Texts are answers outside the measured load, such as `/metrics` of many engines or a
 /// million token ids.
 const LONGEST_TEXT: usize = 8 << 20;
+/// Content type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
 /// Longest measured answer that is kept as a whole, in bytes.
 const LONGEST_BODY: usize = 1 << 30;
 
@@ -38,6 +40,8 @@ struct Answer {
     scanner: Scanner,
     sample: Sample,
     keep_text: bool,
+    /// True once an event of a stream was seen.
+    has_event: bool,
     /// True once a stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
     is_complete: bool,
     /// Number of output tokens that the request asks for; 0 if it is unknown.
@@ -61,7 +65,16 @@ struct Answer {
 #[derive(Deserialize)]
 struct Whole {
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<WholeUsage>,
+}
+
+/// Token counts of such a response. Some servers report only the total.
+#[derive(Deserialize)]
+struct WholeUsage {
+    #[serde(flatten)]
+    counts: Usage,
+    #[serde(default)]
+    total_tokens: Option<u64>,
 }
 
 impl Exchange {
@@ -81,7 +94,8 @@ impl Exchange {
             text: load.keep_texts.then(String::new),
             ..Sample::default()
         };
-        (answer.keep_text, answer.is_complete, answer.is_over) = (load.keep_texts, false, false);
+        (answer.keep_text, answer.has_event) = (load.keep_texts, false);
+        (answer.is_complete, answer.is_over) = (false, false);
         (answer.error, answer.is_broken, answer.ending) = (None, false, None);
         answer.asked = request.output_len;
         answer.body.clear();
@@ -209,7 +223,7 @@ impl Exchange {
             text.clear();
         }
         if sample.error.is_none() && response.is_done() {
-            sample.error = answer.verdict(response.status, &sample);
+            sample.error = answer.verdict(response, &sample);
         }
         sample.error_status = response.refusal().map(|status| status.as_u16());
         if sample.error.is_none() && !answer.reply.is_stream() {
@@ -267,13 +281,21 @@ impl Answer {
         };
         let whole: Whole =
             serde_json::from_slice(json).map_err(|error| format!("the answer is not a JSON object: {error}"))?;
-        // A missing count is a count of 0, as in `vllm bench serve`.
-        let usage = whole.usage.map(Usage::checked).transpose()?;
-        sample.prompt_len = usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
+        let Some(usage) = whole.usage else { return Ok(()) };
+        let prompt_tokens = usage.counts.prompt_tokens.or(usage.total_tokens);
+        let usage = Usage {
+            prompt_tokens,
+            ..usage.counts
+        };
+        if let Some(tokens) = usage.checked()?.prompt_tokens {
+            // Nothing was generated, and the server has counted.
+            (sample.prompt_len, sample.output_tokens) = (tokens, Some(0));
+        }
         Ok(())
     }
 
     fn take(&mut self, data: &[u8], at: Nanos) {
+        self.has_event = true;
         if self.is_over {
             return;
         }
@@ -326,9 +348,14 @@ impl Answer {
     }
 
     /// Returns the reason why a complete response is not a success, if it is not.
-    fn verdict(&self, status: StatusCode, sample: &Sample) -> Option<String> {
-        if status != StatusCode::OK {
-            return Some(refusal_text(status, &self.body));
+    fn verdict(&self, response: &Response, sample: &Sample) -> Option<String> {
+        if response.status != StatusCode::OK {
+            return Some(refusal_text(response.status, &self.body));
+        }
+        let kind = String::from_utf8_lossy(&response.content_type);
+        if sample.events.is_empty() && !self.has_event && !kind.is_empty() && !kind.starts_with(EVENT_STREAM) {
+            let kind = shorten(&kind, KEPT_OF_REFUSAL);
+            return Some(format!("the answer is not an event stream (Content-Type {kind})"));
         }
         if sample.events.is_empty() {
             return Some("the stream ended without any output event".to_owned());

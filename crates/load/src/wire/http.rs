@@ -33,6 +33,8 @@ pub struct Response {
     pub status: StatusCode,
     /// Value of the header `metadata`, in which some answers report token counts.
     pub metadata: Vec<u8>,
+    /// Value of the header `Content-Type`.
+    pub content_type: Vec<u8>,
     /// True if the connection may carry another request.
     pub keeps_alive: bool,
 }
@@ -44,6 +46,7 @@ impl Default for Response {
             head: Vec::new(),
             status: StatusCode::OK,
             metadata: Vec::new(),
+            content_type: Vec::new(),
             keeps_alive: true,
         }
     }
@@ -60,6 +63,7 @@ impl Response {
         self.state = ParseState::Head;
         self.head.clear();
         self.metadata.clear();
+        self.content_type.clear();
         (self.status, self.keeps_alive) = (StatusCode::OK, true);
     }
 
@@ -143,6 +147,8 @@ impl Response {
             })
         };
         self.metadata.extend_from_slice(header("metadata").unwrap_or_default());
+        self.content_type
+            .extend_from_slice(header("content-type").unwrap_or_default());
         self.keeps_alive = match parsed.version {
             Some(1) => !says("connection", "close"),
             _ => says("connection", "keep-alive"),

@@ -153,6 +153,27 @@ async fn a_time_limit_counts_batches() {
 }
 
 #[tokio::test]
+async fn prompts_are_counted_by_the_usage_that_there_is() {
+    for (usage, counted) in [
+        (json!({"prompt_tokens": 24, "total_tokens": 25}), Some(48)),
+        (json!({"total_tokens": 24}), Some(48)),
+        (json!({}), None),
+        (Value::Null, None),
+    ] {
+        let embedded = json!({"data": [], "usage": usage}).to_string();
+        let server = Server::start(move |_| refusal("200 OK", &embedded)).await;
+        let params = json!({"backend": "openai-embeddings", "num_prompts": 2, "random_input_len": 6,
+                            "skip_tokenizer_init": true});
+        let measured = measure(&scripted::job(&server.url, params)).await.expect("measured");
+        let values = &measured.result.values;
+        assert_eq!(values["total_input_tokens"], counted.unwrap_or(12), "{usage}");
+        let warnings = values.get("warnings").map(ToString::to_string).unwrap_or_default();
+        let is_warned = warnings.contains("2 of 2 answers came without token counts");
+        assert_eq!(is_warned, counted.is_none(), "{usage}: {warnings}");
+    }
+}
+
+#[tokio::test]
 async fn poems_stay_within_their_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let poem: String = (0..20).map(|i| format!("line {i:02} of the poem\n")).collect();
@@ -257,6 +278,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
         json!({"dataset_name": "random", "dataset_path": "x"}),
         json!({"dataset_path": "x"}),
         json!({"random_batch_size": 2}),
+        json!({"extra_body": {"stream": false}}),
         json!({"dataset_name": "random-rerank"}),
         json!({"dataset_name": "random-rerank", "backend": "vllm-rerank", "no_reranker": true}),
         json!({"dataset_name": "random-rerank", "backend": "vllm-rerank", "no_reranker": true, "random_batch_size": 2, "num_prompts": 1}),
@@ -271,6 +293,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     dataset_path has no meaning for dataset_name random, which makes its prompts itself; remove it
     dataset_path needs a dataset_name; add one of sharegpt, custom, custom_image, custom_audio, spec_bench, speed_bench, burstgpt, timed_trace, sonnet, hf
     random_batch_size is 2; it must be 1 for this backend, which takes one prompt per request
+    extra_body turns stream off, but tokens are timed as they arrive; remove stream from it
     dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank
     without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker
     without a reranker the query is an input of its own; raise num_prompts and random_batch_size above 1, or remove no_reranker

@@ -268,6 +268,11 @@ async fn every_failure_is_one_and_says_why() {
         "HTTP 429: slow down"
     );
     assert_eq!(error_of(refusal("500 Oops", "a  page\n")).await, "HTTP 500: a page");
+    let whole = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    assert_eq!(
+        error_of(Answer::Bytes(vec![whole.to_vec()])).await,
+        "the answer is not an event stream (Content-Type application/json)"
+    );
     assert_eq!(
         error_of(Answer::ThenClose([STREAM_HEAD, &token].concat())).await,
         "the server closed the connection in the middle of its answer"
@@ -290,16 +295,37 @@ async fn every_failure_is_one_and_says_why() {
 #[tokio::test]
 async fn answers_that_may_end_early_by_the_extra_body_are_not_doubted() {
     let server = Server::start(|_| completion(2, 5)).await;
-    let params = |ignores: bool| json!({"num_prompts": 4, "random_input_len": 5, "random_output_len": 8, "extra_body": {"ignore_eos": ignores}});
-    let is_doubted = async |ignores: bool| {
-        let measured = run(&server.url, params(ignores)).await.expect("measured");
+    let is_doubted = async |extra: Value| {
+        let params = json!({"num_prompts": 4, "random_input_len": 5, "random_output_len": 8, "extra_body": extra});
+        let measured = run(&server.url, params).await.expect("measured");
         measured
             .doubts
             .iter()
             .any(|doubt| doubt.code == Code::OutputLengthsDiffer)
     };
-    assert!(is_doubted(true).await);
-    assert!(!is_doubted(false).await);
+    assert!(is_doubted(json!({"ignore_eos": true})).await);
+    assert!(is_doubted(json!({"stop": null})).await);
+    assert!(!is_doubted(json!({"ignore_eos": false})).await);
+    assert!(!is_doubted(json!({"stop": ["."]})).await);
+    assert!(!is_doubted(json!({"guided_choice": ["yes", "no"]})).await);
+}
+
+#[tokio::test]
+async fn tokens_that_the_server_does_not_count_are_not_lost_in_silence() {
+    let packed = chunk(r#"{"choices":[{"text":"a b c d","finish_reason":null}]}"#);
+    let whole = [STREAM_HEAD, &packed, &packed, &chunk("[DONE]"), LAST_CHUNK].concat();
+    let server = Server::start(move |_| Answer::Bytes(vec![whole.clone()])).await;
+    let params = json!({"num_prompts": 3, "random_input_len": 5, "random_output_len": 8});
+    let measured = run(&server.url, params).await.expect("measured");
+    let mut doubts = measured.doubts.iter();
+    assert!(doubts.any(|doubt| doubt.code == Code::OutputLengthsDiffer));
+    let values = &measured.result.values;
+    let warnings = values["warnings"].to_string();
+    assert!(
+        warnings.contains("3 of 3 answers came without token counts"),
+        "{warnings}"
+    );
+    assert!(!values.contains_key("mean_itl_per_token_ms"));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use vsweep::bench;
 use vsweep::plan::BenchRunner;
+use vsweep::validity::Code;
 
 /// Answers with words that identify the request.
 async fn server() -> Server {
@@ -115,6 +116,21 @@ async fn turns_wait_for_answers_and_repeat_them() {
         );
         assert!(turn["mean_ttft_ms"].as_f64().is_some_and(|ms| ms > 0.0));
     }
+}
+
+#[tokio::test]
+async fn answers_shorter_than_a_turn_asks_for_are_doubted() {
+    let server = server().await;
+    let is_doubted = async |output_len: u64| {
+        let params = chats(json!({"num_prompts": 2, "random_output_len": output_len}));
+        let measured = run(&server.url, params).await.expect("measured");
+        measured
+            .doubts
+            .iter()
+            .any(|doubt| doubt.code == Code::OutputLengthsDiffer)
+    };
+    assert!(is_doubted(9).await);
+    assert!(!is_doubted(2).await);
 }
 
 #[tokio::test]

@@ -67,10 +67,10 @@ impl Sample {
         self.events.gaps()
     }
 
-    /// Returns true if every event brought one token by the server's total count of tokens, or if the server reported no count. Always
-    /// false if the server reported a count with each event.
+    /// Returns true if every event brought one token by the server's total count of tokens. Always false if the server reported a count with
+    /// each event.
     pub fn has_one_token_per_event(&self) -> bool {
-        self.tokens_by_event.is_empty() && self.output_len() == self.events.len() as u64
+        self.tokens_by_event.is_empty() && self.output_tokens == Some(self.events.len() as u64)
     }
 
     /// Appends the latency of each token after the first event, in seconds. The tokens of an event share the gap before it; the gap before

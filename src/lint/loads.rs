@@ -255,6 +255,9 @@ fn how_to_ask(key: &str, settings: &NativeSettings, is_own: bool, judged_by: Jud
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
         return settings.figures.targets.is_empty().then(|| remedy.to_owned());
     }
+    if is_own && settings.api.choices() > 1 && (key.contains("tpot") || key.contains("itl")) {
+        return Some("remove n from extra_body: several choices have no times per token".to_owned());
+    }
     if is_detail(key, is_own, judged_by) {
         let is_kept = settings.figures.save_detailed || (is_own && matches!(judged_by, JudgedBy::Target));
         let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";

@@ -335,6 +335,16 @@ async fn answers_with_several_choices_have_the_tokens_of_all() {
         let params =
             json!({"num_prompts": 4, "random_input_len": 5, "random_output_len": 8, "extra_body": {"n": choices}});
         let measured = run(&server.url, params).await.expect("measured");
+        let values = &measured.result.values;
+        for figure in ["mean_tpot_ms", "mean_itl_ms", "mean_itl_per_token_ms"] {
+            assert_eq!(values.contains_key(figure), choices == 1, "{figure}");
+        }
+        let warnings = values.get("warnings").map(ToString::to_string).unwrap_or_default();
+        assert_eq!(
+            warnings.contains("the 2 choices of an answer"),
+            choices == 2,
+            "{warnings}"
+        );
         let about_lengths = [Code::OutputLengthsDiffer, Code::TooManyOutputTokens];
         measured.doubts.iter().any(|doubt| about_lengths.contains(&doubt.code))
     };

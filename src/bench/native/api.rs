@@ -102,6 +102,12 @@ impl Api {
         Backend::named(&self.backend_name).unwrap_or(Backend::Completions)
     }
 
+    /// Number of choices in each answer.
+    pub fn choices(&self) -> u64 {
+        let wanted = self.extra_body.get("n").and_then(Value::as_u64);
+        wanted.filter(|_| self.backend().generates()).unwrap_or(1)
+    }
+
     /// Path below the base URL.
     pub fn endpoint(&self) -> String {
         match &self.path {

@@ -40,12 +40,20 @@ crate::params! {
 }
 
 impl FigureParams {
-    /// Reads the values, and reports invalid targets.
-    pub(super) fn checked(reader: &mut ParamReader<'_>) -> FigureParams {
-        let figures = FigureParams::read(reader);
+    /// Reads the values, and reports invalid targets. With several choices in an answer there are no times per token, because the events of
+    /// the choices are mixed.
+    pub(super) fn checked(reader: &mut ParamReader<'_>, choices: u64) -> FigureParams {
+        let mut figures = FigureParams::read(reader);
         for pair in figures.target_pairs() {
             if let Err(problem) = Goodput::parse(&[pair]) {
                 reader.problem(problem);
+            }
+        }
+        if choices > 1 {
+            let metrics = &mut figures.metrics.0;
+            metrics.retain(|metric| !matches!(metric, Metric::Tpot | Metric::Itl));
+            if figures.goodput().is_some_and(|targets| targets.tpot_ms.is_some()) {
+                reader.problem("goodput tpot is unknown for answers of several choices (n in extra_body); remove one");
             }
         }
         figures

@@ -56,7 +56,7 @@ pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadO
         .filter(|(sample, _)| sample.is_ok());
     let extra = &settings.api.extra_body;
     // A server counts the tokens of all choices of an answer.
-    let choices = extra.get("n").and_then(Value::as_u64).unwrap_or(1);
+    let choices = settings.api.choices();
     let counted = answers.map(|(sample, asked)| {
         let asked = asked.saturating_mul(choices);
         // An event is at least one token as a rule, so events can show a lack of tokens, but no excess.
@@ -70,6 +70,14 @@ pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadO
         !value.is_null() && (ENDS.contains(&key.as_str()) || key.starts_with("guided_"))
     };
     judge::output_lengths(&counted, goes_on && !extra.iter().any(may_end))
+}
+
+/// Returns a warning if answers have several choices.
+pub(super) fn mixed(settings: &NativeSettings) -> Option<String> {
+    let choices = settings.api.choices();
+    (choices > 1).then(|| {
+        format!("the events of the {choices} choices of an answer (n) are mixed, so tpot and itl are left out; set n to 1 for them")
+    })
 }
 
 /// Returns a warning if answers came without the server's counts of tokens.

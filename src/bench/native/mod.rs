@@ -219,6 +219,7 @@ impl NativeRun {
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread.or(reset));
+        warnings.extend(lengths::mixed(&self.settings));
         warnings.extend(lengths::uncounted(&self.settings, &outcome.samples));
         let classes = self.settings.mix.iter().flat_map(|mix| &mix.classes);
         let datasets = classes.map(|class| &class.dataset).chain([&self.settings.dataset]);

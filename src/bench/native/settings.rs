@@ -181,7 +181,7 @@ impl NativeSettings {
         };
         let settings = NativeSettings {
             server: ServerParams::checked(reader),
-            figures: FigureParams::checked(reader),
+            figures: FigureParams::checked(reader, api.choices()),
             arrival: ArrivalParams::checked(reader, dataset.traits().is_timed),
             tokens: Tokens::read(reader),
             limits: Limits::read(reader),

@@ -82,6 +82,7 @@ pub(super) fn latencies(settings: &NativeSettings, samples: &Samples, result: &m
         }
     }
     if settings.api.backend().generates()
+        && settings.api.choices() == 1
         && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
     {
         write_stats("itl_per_token", &stats, result);
@@ -174,7 +175,9 @@ fn steady_state(steady: &SteadyState, settings: &NativeSettings, summary: &Summa
         "total_token_throughput": steady.input_throughput + steady.output_throughput,
     }));
     write_stats("ttft", &steady.ttft, &mut found);
-    write_stats("tpot", &steady.tpot, &mut found);
+    if settings.api.choices() == 1 {
+        write_stats("tpot", &steady.tpot, &mut found);
+    }
     found.into()
 }
 

@@ -152,11 +152,14 @@ fn all_histograms(settings: &NativeSettings, samples: &Samples) -> Value {
     json!(all)
 }
 
-/// The distributions of some requests. For answers with vectors or scores, there is only the latency.
+/// The distributions of some requests. For answers with vectors or scores, there is only the latency; for those of several choices, no gap.
 fn histograms(settings: &NativeSettings, samples: &Samples) -> BTreeMap<String, Histogram> {
     let generates = settings.api.backend().generates();
     let all = Histogram::of_samples(samples).into_iter();
-    let known = all.filter(|(name, _)| generates || *name == Metric::E2el.name());
+    let known = all.filter(|(name, _)| match generates {
+        true => settings.api.choices() == 1 || *name != Metric::Itl.name(),
+        false => *name == Metric::E2el.name(),
+    });
     known.map(|(name, histogram)| (name.to_owned(), histogram)).collect()
 }
 

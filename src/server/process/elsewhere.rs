@@ -17,7 +17,8 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the end of the stop command is looked for.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs the stop command in its folder, and returns true if it ends with 0. Otherwise the reason is written to standard error.
+/// Runs the stop command in its folder, or in vsweep's own if that folder is gone, and returns true if it ends with 0. Otherwise the reason
+/// is written to standard error.
 pub(super) fn end(stop: &[String], folder: &Path) -> bool {
     let ended = try_end(stop, folder, LIMIT);
     if let Err(why) = &ended {
@@ -37,9 +38,12 @@ fn try_end(stop: &[String], folder: &Path, limit: Duration) -> Result<(), String
     };
     let cannot_run = |error: io::Error| format!("cannot be run: {error}");
     let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    if folder.is_dir() {
+        command.current_dir(folder);
+    }
+    let mut child = command
         .args(arguments)
-        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(output().map_err(cannot_run)?)
         .stderr(output().map_err(cannot_run)?)
@@ -70,6 +74,13 @@ fn try_end(stop: &[String], folder: &Path, limit: Duration) -> Result<(), String
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_stop_command_runs_even_if_its_folder_is_gone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let stop = ["true".to_owned()];
+        assert_eq!(try_end(&stop, &folder.path().join("gone"), LIMIT), Ok(()));
+    }
 
     #[test]
     fn a_stop_command_that_hangs_ends_with_its_children() {

@@ -328,11 +328,34 @@ pub fn nodes() -> Result<Vec<String>, String> {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(format!("scontrol cannot list the nodes of {list}: {said}"));
     }
-    let mut nodes: Vec<String> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    let here = here();
-    nodes.sort_by_key(|node| *node != here);
-    Ok(nodes)
+    let nodes = String::from_utf8_lossy(&output.stdout);
+    this_one_first(nodes.lines().map(str::to_owned).collect(), &here())
+}
+
+/// Returns the nodes with the one called `here` first. Refuses a machine outside the allocation, as one on which `salloc` is called.
+fn this_one_first(mut nodes: Vec<String>, here: &str) -> Result<Vec<String>, String> {
+    // A host name may include a domain.
+    let is_another = |node: &String| node.split('.').next() != here.split('.').next();
+    nodes.sort_by_key(is_another);
+    match nodes.iter().all(is_another) {
+        false => Ok(nodes),
+        true => Err(format!(
+            "this machine, {here}, is not in the allocation ({}); start the sweep on one of its nodes: srun --nodes=1 --ntasks=1 \
+             --overlap vsweep run ...",
+            nodes.join(", ")
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_outside_the_allocation_is_refused() {
+        let nodes = || ["n0", "n1", "n2"].map(str::to_owned).to_vec();
+        assert_eq!(this_one_first(nodes(), "n1.site").expect("inside"), ["n1", "n0", "n2"]);
+        let refused = this_one_first(nodes(), "login").expect_err("outside");
+        assert!(refused.contains("login") && refused.contains("srun"), "{refused}");
+    }
 }

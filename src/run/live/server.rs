@@ -131,7 +131,7 @@ impl Live<'_, '_> {
             false => Ok(()),
             true => Err(Error::Fatal(format!(
                 "each server takes {wanted} nodes (serve.nodes), and there is {}; hand the plan to Slurm with `vsweep submit --slurm`, or run \
-                 it in an allocation: salloc --nodes={wanted} vsweep run ...",
+                 it in an allocation: salloc --nodes={wanted} srun --nodes=1 --ntasks=1 --overlap vsweep run ...",
                 show_many(nodes.len() as u64, "node")
             ))),
         }

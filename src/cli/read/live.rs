@@ -143,15 +143,19 @@ impl LiveReport {
             self.follower = Follower::open(&self.directory)?;
         }
         let state = self.follower.state();
-        let is_running = !journal::holders(&self.directory)?.is_empty();
-        let working = is_running || !leases_in_use(&self.directory).is_empty();
+        let running = journal::holders(&self.directory)?.len();
+        let leases = leases_in_use(&self.directory);
+        let working = running > 0 || !leases.is_empty();
         if plan_hash(state) != self.plan {
             self.plan = plan_hash(state);
             self.options = options(&self.directory, state, self.price);
             self.work = None;
         }
         self.work = self.work.take().or_else(|| WorkForecast::of(&self.directory, state));
-        let left = self.work.as_mut().and_then(|work| work.seconds_left(state, working));
+        let left = self
+            .work
+            .as_mut()
+            .and_then(|work| work.seconds_left(state, running, &leases));
         self.now = LiveStatus {
             version: self.now.version,
             ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())

@@ -14,9 +14,11 @@ use crate::rehearse::Options;
 use crate::report::SweepUsage;
 use crate::report::texts::status::{Cluster, Orphan, Status, Worker};
 use crate::report::texts::terminal::show;
-use crate::run::leases_in_use;
+use crate::run::{LeaseContent, leases_in_use};
 use crate::server::process::orphans::Remains;
 use console::Term;
+use itertools::Itertools;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::thread;
@@ -70,9 +72,9 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
     }
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
     status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
-    let workers = leases_in_use(directory).into_iter();
-    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
-    if status.left > 0 || status.ended.as_deref() != Some("finished") {
+    let leases = leases_in_use(directory);
+    // A worker of a single start ends with `finished`, too, and finals may follow.
+    if status.left > 0 || status.starts > 1 || status.ended.as_deref() != Some("finished") {
         let work = &mut known.work;
         *work = work.take().or_else(|| WorkForecast::of(directory, &state));
         // Finals follow from the results, and the journal does not show how many runs they need.
@@ -81,9 +83,14 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
             .filter(|_| status.started.is_none())
             .map_or(0, |work| work.schedule().runs_of_finals(&state));
         (status.planned, status.left) = (status.planned + more, status.left + more);
-        let at_work = !status.running.is_empty() || !status.workers.is_empty();
-        status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
+        status.has_work = work.as_ref().map(|work| work.schedule().has_work(&state));
+        let running = status.running.len();
+        status.seconds_left = work
+            .as_mut()
+            .and_then(|work| work.seconds_left(&state, running, &leases));
     }
+    let workers = leases.into_iter();
+    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     let orphans = Remains::of(&status.vsweeps).orphans.into_iter();
     let orphans = orphans.map(|orphan| Orphan {
         pid: orphan.pid,
@@ -137,12 +144,19 @@ impl WorkForecast {
         })
     }
 
-    /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown, or the plan has changed since. `at_work` is
-    /// true while a session works on the plan.
-    pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
-        self.options.at_work = at_work;
+    /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown, or the plan has changed since. The work is
+    /// divided evenly among `running` sweeps or shards and the workers that hold these leases.
+    pub fn seconds_left(
+        &mut self,
+        state: &State,
+        running: usize,
+        leases: &BTreeMap<String, LeaseContent>,
+    ) -> Option<f64> {
+        let at_work = running + leases.values().map(|lease| &lease.owner).unique().count();
+        self.options.at_work = at_work > 0;
         let is_current = state.plan_that_counts()?.1 == self.sha256;
-        seconds_left(self.schedule(), state, &self.options).filter(|_| is_current)
+        let seconds = seconds_left(self.schedule(), state, &self.options).filter(|_| is_current)?;
+        Some(seconds / at_work.max(1) as f64)
     }
 
     fn schedule(&self) -> Schedule<'_> {

@@ -207,6 +207,24 @@ fn finals_are_taken_when_all_else_is_measured() {
 }
 
 #[test]
+fn finals_that_wait_for_the_next_submission_are_left() {
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1\nstarts = 2")
+        .replace("[4, 8, 16, 32, 64]", "[16, 32]");
+    let harness = submitted(&plan);
+    let submit = ["submit", "plan.toml", "-o", "out"];
+    let listed = harness.run(&[&submit[..], &["--dry-run"]].concat());
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    for group in listed.lines().filter_map(|line| Some(line.split_once("  ")?.0)) {
+        let worker = harness.run(&["worker", "out", "--group", group]);
+        assert_eq!(worker.status.code(), Some(0), "{}", said(&worker));
+    }
+    let is_done = |args: &[&str]| said(&harness.run(args)).contains("nothing left to do");
+    assert_eq!(is_done(&["status", "out"]), is_done(&submit));
+    harness.wait_until_alone();
+}
+
+#[test]
 fn one_group_alone_is_taken_and_a_drained_one_goes_on_elsewhere() {
     let harness = submitted(&PLAN.replace("num_prompts = 32", "num_prompts = 400"));
     let directory = harness.folder.path().join("out");

@@ -72,6 +72,9 @@ pub struct Status {
     /// Planned starts of each server.
     #[serde(skip)]
     pub starts: u32,
+    /// True if any work is left, finals included. Filled in by a caller that can read the plan.
+    #[serde(skip)]
+    pub has_work: Option<bool>,
     /// Searches of the plan. A search decides on its own runs, so these runs are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -309,13 +312,13 @@ impl Status {
 
     /// The state in words, for a terminal.
     pub fn to_text(&self) -> String {
+        let is_finished = self.ended.as_deref() == Some("finished");
         let is_done = match self.started {
-            Some(_) => self.ended.as_deref() == Some("finished"),
-            // With several starts, finalists may start again after the last planned run, so the last session must have finished.
+            Some(_) => is_finished || self.has_work == Some(false),
+            // With several starts, finalists may start again after the last planned run.
             None => {
-                self.left == 0
-                    && self.searches_left == 0
-                    && (self.starts < 2 || self.ended.as_deref() == Some("finished"))
+                let has_more = self.has_work.unwrap_or(self.starts > 1 && !is_finished);
+                self.left == 0 && self.searches_left == 0 && !has_more
             }
         };
         let answer = self.answer.as_ref();

@@ -243,6 +243,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_counts_and_not_how_the_last_session_ended() {
+        let status = |has_work: bool, ended: Option<&str>| {
+            let status = Status {
+                has_begun: true,
+                starts: 2,
+                has_work: Some(has_work),
+                ended: ended.map(str::to_owned),
+                ..Status::default()
+            };
+            status.to_text()
+        };
+        let killed = status(false, None);
+        assert!(killed.contains("nothing left to do"), "{killed}");
+        let finals = status(true, Some("finished"));
+        assert!(!finals.contains("nothing left to do"), "{finals}");
+    }
+
+    #[test]
     fn more_time_comes_from_where_it_was_limited() {
         let standing = |again: Option<&str>| {
             let status = Status {

@@ -15,7 +15,7 @@ use crate::journal::{Directory, Event, FIRST_SLOT, Recorder, State};
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::future::pending;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
 /// Time between two renewals of a lease.
@@ -212,15 +212,26 @@ fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
+/// Returns the time by the clock of a folder's file system, which may be another machine's; by this machine's clock, if the folder cannot be
+/// written.
+fn time_of_disk(folder: &Path) -> SystemTime {
+    let path = files::temporary_name(&folder.join("time"));
+    let made = File::create_new(&path).and_then(|file| file.metadata()?.modified());
+    let _ = fs::remove_file(&path);
+    made.unwrap_or_else(|_| SystemTime::now())
+}
+
 /// Returns the leases that are in use, by group. For people only, because it relies on the times of files.
 pub fn leases_in_use(directory: &Directory) -> BTreeMap<String, LeaseContent> {
     let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
+    let now = LazyCell::new(|| time_of_disk(&directory.leases()));
     let content = |folder: fs::DirEntry| {
         let last = last_number(&folder.path()).ok().filter(|last| *last > 0)?;
         let path = folder.path().join(last.to_string());
         let content: LeaseContent = serde_json::from_slice(&files::read(&path, files::MOST_FACTS).ok()?).ok()?;
-        let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
-        let is_alive = !content.is_over && !is_process_dead(&content.owner) && age < EXPIRY;
+        let changed = fs::metadata(&path).ok()?.modified().ok()?;
+        let is_fresh = || now.duration_since(changed).unwrap_or_default() < EXPIRY;
+        let is_alive = !content.is_over && !is_process_dead(&content.owner) && is_fresh();
         let group = folder.file_name().to_string_lossy().into_owned();
         is_alive.then_some((group, content))
     };
@@ -405,6 +416,21 @@ mod tests {
             0,
             "an empty content says nothing"
         );
+    }
+
+    #[test]
+    fn a_lease_is_in_use_as_long_as_its_file_changes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        strange(folder.path(), 1);
+        let directory = Directory::at(folder.path());
+        let in_use = || leases_in_use(&directory).into_keys().collect::<Vec<_>>();
+        assert_eq!(in_use(), ["a"]);
+        let left = fs::read_dir(folder.path().join("leases")).expect("readable");
+        assert_eq!(left.count(), 1, "the file that shows the time is gone");
+        let file = File::options().write(true).open(folder.path().join("leases/a/1"));
+        let long_ago = SystemTime::now() - 2 * EXPIRY;
+        file.and_then(|file| file.set_modified(long_ago)).expect("ours");
+        assert!(in_use().is_empty());
     }
 
     #[test]

@@ -137,6 +137,28 @@ fn a_report_is_served_while_the_sweep_runs_is_killed_and_goes_on() {
 }
 
 #[test]
+fn a_killed_worker_does_nothing_while_another_goes_on() {
+    let harness = Harness::new();
+    let endless = PLAN
+        .replace("--sim-start 20ms", "--sim-start 20ms --sim-fault hang-after:1")
+        .replace("[serve]\n", "[serve]\nanswer_check = false\n")
+        .replace("[bench]\n", "[serve.params]\nmax_num_seqs = [4, 8]\n[bench]\n");
+    harness.write("live.toml", &endless);
+    let submitted = harness.run(&["submit", "live.toml", "-o", "out"]);
+    assert!(submitted.status.success(), "{}", said(&submitted));
+    let mut workers = [(); 2].map(|()| harness.start(&["worker", "out"]));
+    let live = Live::start(&harness, "out");
+    let doing = || live.now()["doing"].as_array().map(Vec::len);
+    wait_for("both at work", || doing() == Some(2));
+    workers[0].kill().expect("killed");
+    workers[0].wait().expect("gone");
+    wait_for("one at work", || doing() == Some(1));
+    workers[1].kill().expect("killed");
+    workers[1].wait().expect("gone");
+    harness.wait_until_alone();
+}
+
+#[test]
 fn readings_of_a_run_are_shown_while_it_goes_on() {
     let harness = Harness::new();
     harness.write(

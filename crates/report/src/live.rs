@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use vsweep_base::ids::ServerId;
-use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, ServerRecord, Session, State};
 
 /// Minutes of readings that are shown.
 const MINUTES: i64 = 5;
@@ -44,12 +44,14 @@ pub struct LiveStatus {
 }
 
 impl LiveStatus {
-    /// Returns the activity at a moment from the journals and the predicted seconds left. Servers of ended sessions are not active.
+    /// Returns the activity at a moment from the journals and the predicted seconds left. Only servers of sessions that `is_alive` accepts
+    /// are active.
     pub fn of(
         directory: &Directory,
         state: &State,
         seconds_left: Option<f64>,
         working: bool,
+        is_alive: &dyn Fn(&Session) -> bool,
         at: Timestamp,
     ) -> LiveStatus {
         let mut status = Status::of(&directory.name(), state);
@@ -64,7 +66,7 @@ impl LiveStatus {
             version: 0,
             count: status.progress(),
             working,
-            doing: if working { doing(state) } else { Vec::new() },
+            doing: if working { doing(state, is_alive) } else { Vec::new() },
             last: last.collect(),
             recent: recent(directory, state, &ended, working, at),
             at: at.to_string(),
@@ -72,10 +74,11 @@ impl LiveStatus {
     }
 }
 
-fn doing(state: &State) -> Vec<Value> {
+fn doing(state: &State, is_alive: &dyn Fn(&Session) -> bool) -> Vec<Value> {
     let open = state.runs_in_progress();
     let unended = state.sessions().iter().filter(|session| session.ended.is_none());
-    let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
+    let alive = unended.filter(|session| is_alive(session));
+    let sessions: Vec<_> = alive.map(|session| session.nonce()).collect();
     let of_server = |server: &ServerRecord| {
         let mut starts = server.launches.iter();
         // A session has one process of a config at a time, so earlier starts without an end are gone.

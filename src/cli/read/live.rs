@@ -5,7 +5,7 @@ use super::status::{WorkForecast, plan_hash};
 use crate::cli::experiment::options;
 use crate::cli::{machine, output};
 use crate::error::{Error, Result};
-use crate::journal::{self, Directory, Follower, Nonce};
+use crate::journal::{self, Directory, Follower, Nonce, Session};
 use crate::plan::ReportOptions;
 use crate::report::{LiveStatus, make_pages};
 use crate::run::{Interrupt, host, leases_in_use};
@@ -98,7 +98,7 @@ impl LiveReport {
     fn open(directory: &Directory, price: Option<f64>) -> Result<LiveReport> {
         let follower = Follower::open(directory)?;
         let options = options(directory, follower.state(), price);
-        let now = LiveStatus::of(directory, follower.state(), None, false, Timestamp::now());
+        let now = LiveStatus::of(directory, follower.state(), None, false, &|_| false, Timestamp::now());
         Ok(LiveReport {
             directory: directory.clone(),
             price,
@@ -143,9 +143,9 @@ impl LiveReport {
             self.follower = Follower::open(&self.directory)?;
         }
         let state = self.follower.state();
-        let running = journal::holders(&self.directory)?.len();
+        let running = journal::holders(&self.directory)?;
         let leases = leases_in_use(&self.directory);
-        let working = running > 0 || !leases.is_empty();
+        let working = !running.is_empty() || !leases.is_empty();
         if plan_hash(state) != self.plan {
             self.plan = plan_hash(state);
             self.options = options(&self.directory, state, self.price);
@@ -155,10 +155,16 @@ impl LiveReport {
         let left = self
             .work
             .as_mut()
-            .and_then(|work| work.seconds_left(state, running, &leases));
+            .and_then(|work| work.seconds_left(state, running.len(), &leases));
+        // The owner of a lease is a process, and ends with its id and start.
+        let has_lease = |session: &Session| {
+            let process = format!("-{}-{}", session.pid, session.started);
+            leases.values().any(|lease| lease.owner.ends_with(&process))
+        };
+        let is_alive = |session: &Session| running.contains(&session.pid) || has_lease(session);
         self.now = LiveStatus {
             version: self.now.version,
-            ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())
+            ..LiveStatus::of(&self.directory, state, left, working, &is_alive, Timestamp::now())
         };
         Ok(())
     }

@@ -56,10 +56,18 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
         true => first.to_owned(),
         false => format!("{first} to {last}"),
     });
-    let gpus = manifest["gpus"].as_array().filter(|gpus| !gpus.is_empty());
+    let gpus = manifest["gpus"].as_array().map_or(&[][..], Vec::as_slice);
+    let machines = state.machines();
+    let kinds = machines.iter().flat_map(|machine| &machine.gpus);
+    let measured: BTreeSet<&str> = kinds.map(|kind| kind.name.as_str()).collect();
+    // The manifest describes one machine, and the results may come from others.
+    let is_elsewhere = !measured.is_empty() && measured != gpus.iter().filter_map(Value::as_str).collect();
     let facts = [
         Some(models.into_iter().filter(|model| !model.is_empty()).join(", ")),
-        gpus.map(|gpus| list_gpus(gpus)),
+        match is_elsewhere {
+            true => Some(measured.into_iter().join(", ")),
+            false => (!gpus.is_empty()).then(|| list_gpus(gpus)),
+        },
         (!versions.is_empty()).then(|| format!("server version {versions}")),
         days,
     ];

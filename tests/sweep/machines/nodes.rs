@@ -115,6 +115,11 @@ fn rows_of_unlike_nodes_are_told_apart() {
     );
     let page = fs::read_to_string(directory.join("report.html")).expect("written");
     assert!(page.contains("Several nodes."));
+    for best in fs::read_dir(directory.join("best")).expect("a winner").flatten() {
+        let best = fs::read_to_string(best.path()).expect("readable");
+        assert!(best.contains("nodes: n") && !best.contains("\n# host: "), "{best}");
+        assert_eq!(best.matches(", driver ").count(), 1, "its own node alone: {best}");
+    }
     let verify = harness.run(&["verify", "out"]);
     assert_eq!(verify.status.code(), Some(0), "{}", said(&verify));
 

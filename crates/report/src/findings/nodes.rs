@@ -20,6 +20,13 @@ pub fn has_several_nodes(state: &State) -> bool {
 
 /// The nodes with the known facts of each. `None` if all results come from `host`, the node of the manifest, and it was not changed.
 pub fn describe(state: &State, host: &str) -> Option<String> {
+    let machines = state.machines();
+    let is_elsewhere = machines.iter().any(|machine| machine.node != host);
+    (is_elsewhere || has_several_nodes(state)).then(|| in_words(&machines))
+}
+
+/// The nodes with the known facts of each.
+pub fn in_words(machines: &BTreeSet<Machine>) -> String {
     let describe = |machine: &Machine| {
         let driver = machine.gpu_driver.as_ref().map(|driver| format!("driver {driver}"));
         let facts = [Some(machine.describe_gpus()), driver];
@@ -29,9 +36,7 @@ pub fn describe(state: &State, host: &str) -> Option<String> {
             facts => format!("{}: {facts}", machine.node),
         }
     };
-    let machines = state.machines();
-    let is_elsewhere = machines.iter().any(|machine| machine.node != host);
-    (is_elsewhere || has_several_nodes(state)).then(|| machines.iter().map(describe).join("; "))
+    machines.iter().map(describe).join("; ")
 }
 
 /// Notes for readers of a comparison, one sentence each; empty if all results come from one unchanged node.

@@ -40,6 +40,9 @@ const FACTS: [&str; 7] = [
     "server version",
 ];
 
+/// Facts about the machine of the manifest, which are left out if the figures come from other nodes.
+const OF_ITS_MACHINE: [&str; 4] = ["host", "CPU", "GPUs", "GPU driver"];
+
 /// A file for `vllm serve --config`.
 #[derive(Debug)]
 pub struct Config {
@@ -120,8 +123,14 @@ fn comments(
     argv.extend(command.apart.iter().cloned());
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
-    let facts = facts(&inputs.manifest, inputs.state).into_iter();
-    let facts = facts.filter(|(name, _)| FACTS.contains(&name.as_str()));
+    let mut facts = facts(&inputs.manifest, inputs.state);
+    facts.retain(|(name, _)| FACTS.contains(&name.as_str()));
+    if let Some(at) = facts.iter().position(|(name, _)| name == "nodes") {
+        let own = runs.iter().filter(|run| run.server == *server);
+        let machines = own.filter_map(|run| inputs.state.measured_at(run)).collect();
+        facts[at].1 = nodes::in_words(&machines);
+        facts.retain(|(name, _)| !OF_ITS_MACHINE.contains(&name.as_str()));
+    }
     let text = plain(
         include_str!("configs.txt.jinja"),
         context! {
@@ -136,7 +145,7 @@ fn comments(
             remarks => nodes::remarks(inputs.state),
             experiment => inputs.experiment.as_str(),
             measured => inputs.state.last_session().map(|session| session.started_at.as_str()),
-            facts => facts.collect_vec(),
+            facts,
             ..loads_of_server(inputs, runs, point, server)
         },
     );

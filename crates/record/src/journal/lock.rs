@@ -1,9 +1,10 @@
 //! Limits a directory to one vsweep at a time, or to several that share it. This only saves work: no result depends on it. The lock is the
-//! operating system's, so a killed vsweep leaves none behind. The content of a lock file is the pid of its holder, for messages only.
+//! operating system's, so a killed vsweep leaves none behind. On a file system without locks, there is no limit. The content of a lock file
+//! is the pid of its holder, for messages only.
 
 use super::directory::{Directory, Shard};
 use std::fs::{self, File, TryLockError};
-use std::io::{Seek, Write};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vsweep_base::error::{Error, Result};
@@ -69,6 +70,7 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
         };
         match locked {
             Ok(()) => break,
+            Err(TryLockError::Error(error)) if are_missing(&error) => break,
             Err(TryLockError::WouldBlock) if attempt < TRIES => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => return Err(taken(directory, holders(directory)?.first().copied())),
             Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
@@ -81,6 +83,14 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
             .map_err(Error::io("write", path))?;
     }
     Ok(file)
+}
+
+/// Linux's `ENOLCK`, for which Rust has no kind: a network file system without its lock service.
+const NO_LOCK_SERVICE: i32 = 37;
+
+/// Returns true if an attempt to lock failed because the file system has no locks.
+fn are_missing(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported || error.raw_os_error() == Some(NO_LOCK_SERVICE)
 }
 
 fn taken(directory: &Directory, pid: Option<u32>) -> Error {
@@ -149,6 +159,13 @@ mod tests {
         drop(first);
         assert!(holders(&directory).expect("readable").is_empty());
         Lock::take(&directory, Shard::WHOLE).expect("free again");
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_no_failure() {
+        let is_missing = |code| are_missing(&io::Error::from_raw_os_error(code));
+        // ENOSYS, EOPNOTSUPP, ENOLCK; EIO.
+        assert_eq!([38, 95, 37, 5].map(is_missing), [true, true, true, false]);
     }
 
     #[test]

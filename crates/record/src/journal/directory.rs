@@ -178,6 +178,11 @@ impl Directory {
         })
     }
 
+    /// Returns the path of the lock that workers share.
+    pub(super) fn lock_of_workers(&self) -> PathBuf {
+        self.root.join("lock-workers")
+    }
+
     /// Returns true if no sweep has begun here.
     pub fn is_new(&self) -> bool {
         !self.journal_folder().exists() && !self.has_runs()

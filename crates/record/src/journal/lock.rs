@@ -11,7 +11,7 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{MOST_FACTS, open, open_with, read_all};
 
 /// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` exclusively. Shards share it, and
-/// each also holds a lock of its own.
+/// each also holds a lock of its own. Workers share it, too, and the lock of workers.
 #[derive(Debug)]
 pub struct Lock {
     _held: Vec<File>,
@@ -22,7 +22,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// A message with the process that holds it, if known: another vsweep on the same shard, a whole sweep, or a shard of another count.
+    /// A message with the process that holds it, if known: another vsweep on the same shard, a whole sweep, a shard of another count, or a
+    /// worker.
     pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
         let whole = directory.lock(Shard::WHOLE);
         if shard == Shard::WHOLE {
@@ -32,9 +33,14 @@ impl Lock {
         let shared = hold(&whole, Hold::Shared, directory)?;
         let own = hold(&directory.lock(shard), Hold::Exclusive, directory)?;
         let is_other_count = |path: &PathBuf| !path.to_string_lossy().ends_with(&format!("-of-{}", shard.count));
-        let of_shards = locks(directory)?.into_iter().filter(|path| *path != whole);
-        if let Some(pid) = of_shards.filter(is_other_count).find_map(|path| holder(&path)) {
+        if let Some(pid) = of_shards(directory)?
+            .filter(is_other_count)
+            .find_map(|path| holder(&path))
+        {
             return Err(taken(directory, pid));
+        }
+        if has_workers(directory) {
+            return Err(taken(directory, None));
         }
         Ok(Lock {
             _held: vec![shared, own],
@@ -43,8 +49,15 @@ impl Lock {
 
     /// Takes the lock together with other workers, which divide the work by leases.
     pub fn join(directory: &Directory) -> Result<Lock> {
-        let held = hold(&directory.lock(Shard::WHOLE), Hold::Shared, directory)?;
-        Ok(Lock { _held: vec![held] })
+        let shared = hold(&directory.lock(Shard::WHOLE), Hold::Shared, directory)?;
+        let own = hold(&directory.lock_of_workers(), Hold::Shared, directory)?;
+        // A shard takes its own lock before it looks for workers, so two that begin together do not miss each other.
+        if let Some(pid) = of_shards(directory)?.find_map(|path| holder(&path)) {
+            return Err(taken(directory, pid));
+        }
+        Ok(Lock {
+            _held: vec![shared, own],
+        })
     }
 }
 
@@ -127,6 +140,29 @@ fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
     Ok(locks)
 }
 
+/// Returns the lock files of shards.
+fn of_shards(directory: &Directory) -> Result<impl Iterator<Item = PathBuf>> {
+    let others = [directory.lock(Shard::WHOLE), directory.lock_of_workers()];
+    Ok(locks(directory)?.into_iter().filter(move |path| !others.contains(path)))
+}
+
+/// Returns true if a worker is at work.
+fn has_workers(directory: &Directory) -> bool {
+    let path = directory.lock_of_workers();
+    let Ok(file) = open_with(&path, File::options().read(true).write(true)) else {
+        return false;
+    };
+    let is_held = |_| {
+        let is_held = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if is_held {
+            std::thread::sleep(PAUSE);
+        }
+        is_held
+    };
+    // Another shard may hold it for a moment, only to find out the same.
+    (0..TRIES).all(is_held)
+}
+
 /// Returns the pid of the process that holds a lock exclusively, or `Some(None)` if it is unknown; `None` if no process does.
 fn holder(path: &Path) -> Option<Option<u32>> {
     let file = open(path).ok()?;
@@ -159,6 +195,18 @@ mod tests {
         drop(first);
         assert!(holders(&directory).expect("readable").is_empty());
         Lock::take(&directory, Shard::WHOLE).expect("free again");
+    }
+
+    #[test]
+    fn workers_and_shards_refuse_each_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let workers = [(); 2].map(|()| Lock::join(&directory).expect("free"));
+        let refused = Lock::take(&directory, shard("1/2")).expect_err("held").to_string();
+        assert!(refused.contains("workers or shards are at work"), "{refused}");
+        drop(workers);
+        let _shards = ["1/2", "2/2"].map(|text| Lock::take(&directory, shard(text)).expect("free"));
+        assert!(Lock::join(&directory).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::server::host;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -36,7 +36,11 @@ pub async fn collect(plan: &Plan) -> Manifest {
         git_dirty: git(folder, &["status", "--porcelain", "--untracked-files=no"])
             .await
             .map(|status| !status.is_empty()),
-        plan: plan.path.display().to_string(),
+        // The same plan may be continued from another folder.
+        plan: absolute(&plan.path)
+            .unwrap_or_else(|_| plan.path.clone())
+            .display()
+            .to_string(),
         options: plan
             .origin
             .options()

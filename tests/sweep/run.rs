@@ -496,6 +496,22 @@ fn shards_may_work_at_the_same_time() {
 }
 
 #[test]
+fn a_sweep_is_continued_with_its_own_plan_from_any_folder() {
+    let harness = Harness::new();
+    let text = plan("[serve.params]\nmax_num_seqs = [2, 4]", "max_concurrency = 1");
+    let path = harness.write("plan.toml", &text);
+    let ran = harness.run(&["run", "plan.toml", "-o", "out", "--only", "max_num_seqs=2"]);
+    assert!(ran.status.success(), "{}", said(&ran));
+    let here = harness.run(&["status", "out"]);
+    assert!(said(&here).contains("vsweep run plan.toml -o out"), "{}", said(&here));
+    let mut there = harness.vsweep(&["status", "."]);
+    let there = there.current_dir(harness.folder.path().join("out")).output();
+    let there = said(&there.expect("it runs"));
+    let again = format!("vsweep run {} -o .", path.display());
+    assert!(there.contains(&again), "{again}: {there}");
+}
+
+#[test]
 fn what_was_measured_counts_whichever_journal_it_is_in() {
     let harness = Harness::new();
     let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));

@@ -54,9 +54,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
         settle_margins(plan, &Directory::at(folder(args.output.as_deref(), plan)), true);
     };
-    let (mut plan, matrix, _) = args.file.open(adapt)?;
-    // Workers start in other folders, so paths relative to the plan need its absolute path.
-    plan.path = absolute(&plan.path).unwrap_or(plan.path);
+    let (plan, matrix, _) = args.file.open(adapt)?;
     refuse(&plan, &matrix)?;
     let root = folder(args.output.as_deref(), &plan);
     let directory = ours(&absolute(&root).unwrap_or(root))?;

@@ -35,7 +35,7 @@ pub struct Manifest {
     pub git_commit: Option<String>,
     /// True if that repository had uncommitted changes.
     pub git_dirty: Option<bool>,
-    /// Path of the plan as given.
+    /// Absolute path of the plan.
     pub plan: String,
     /// Options of the command line that changed the plan, without secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,8 +52,11 @@ impl Manifest {
     /// plan's file does not exist.
     pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
         let manifest = Manifest::of(directory)?;
-        let is_there = Path::new(&manifest.plan).is_file();
-        is_there.then(|| std::iter::once(manifest.plan).chain(manifest.options).collect())
+        let path = Path::new(&manifest.plan);
+        let here = std::env::current_dir().unwrap_or_default();
+        let short = path.strip_prefix(here).unwrap_or(path).display().to_string();
+        path.is_file()
+            .then(|| std::iter::once(short).chain(manifest.options).collect())
     }
 
     /// Returns the number of GPUs of the first machine of a directory that had any; `None` if none had, or if that is unknown. Servers are

@@ -99,6 +99,10 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
     if array.gpus > 0 && resource(plan).starts_with("gpu") {
         lines.push(WITHOUT_GPUS.to_owned());
     }
+    if slurm.cpus_per_gpu.is_some() {
+        // Since Slurm 22.05, srun does not take over --cpus-per-task.
+        lines.push("export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK".to_owned());
+    }
     lines.extend(slurm.setup.iter().cloned());
     let directory = directory.display();
     let program = match &slurm.image {
@@ -245,6 +249,7 @@ fn output_of(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Format, World, parse};
 
     fn array(name: &str, groups: &[&str]) -> Array {
         Array {
@@ -254,6 +259,23 @@ mod tests {
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             job: None,
         }
+    }
+
+    #[test]
+    fn steps_of_a_task_get_its_cores() {
+        let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[slurm]\ncpus_per_gpu = 4\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::real()).expect("valid");
+        let script = script(
+            &array("a", &["g"]),
+            &plan,
+            Path::new("/out"),
+            Path::new("/vsweep"),
+            "worker",
+        );
+        assert!(
+            script.contains("export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"),
+            "{script}"
+        );
     }
 
     /// Output of Slurm 22.05.

@@ -9,6 +9,7 @@ use super::process::procfs::{self, Listener};
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 
 /// Host and port of a server as its command line gives them.
@@ -113,7 +114,7 @@ impl Address {
                 let holder = format!("process {pid} ({})", procfs::program_name(pid));
                 (holder, !procfs::will_end(pid))
             }
-            Some(Listener::Hidden) => ("a process that cannot be seen from here".to_owned(), true),
+            Some(Listener::Hidden(_)) => ("a process that cannot be seen from here".to_owned(), true),
             // The connection uses the port only for a while.
             None => ("an open connection, without a listener".to_owned(), false),
         };
@@ -163,8 +164,11 @@ static TRIED: Mutex<usize> = Mutex::new(0);
 /// connections are avoided if possible: connections of a load during the server's start could take them.
 fn free_port() -> std::io::Result<u16> {
     let candidates = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
-    // Two vsweep processes rarely begin at the same port.
-    let first = (std::process::id() as usize).wrapping_mul(STRIDE);
+    // Two vsweep processes rarely begin at the same port. Those in two containers may have the same id, and share the network.
+    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    let first = (namespace as usize)
+        .wrapping_add(std::process::id() as usize)
+        .wrapping_mul(STRIDE);
     let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in candidates.clone() {
         let offset = first.wrapping_add(*tried) % candidates.len();

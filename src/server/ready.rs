@@ -8,6 +8,7 @@ use super::{Identity, Launch, Process, Server};
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use crate::units::show_duration;
+use nix::unistd::geteuid;
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
@@ -170,30 +171,35 @@ fn serves(models: &[Value], expected: &[&str]) -> bool {
 }
 
 /// Fails if the process that listens is older than our guard. Such a process took the port after the port was found free, and before our
-/// server did. A process that cannot be inspected (another user's, a container's) is accepted.
+/// server did. A process that cannot be inspected is accepted if the command may have started it: as another user, or in a container. It is
+/// not accepted if it is this user's, as a server in another container with the same network is.
 async fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let address = base_url.rsplit("//").next().unwrap_or(base_url);
     let found: Vec<SocketAddr> = lookup_host(address).await.map(Iterator::collect).unwrap_or_default();
     let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
     let holder = found.first().and_then(|at| procfs::listener(&ips, at.port()));
-    let Some(Listener::Process(holder)) = holder else {
-        return Ok(());
-    };
     let guard = process
         .commands
         .last()
         .and_then(|(_, guarded)| procfs::process(guarded.guard()));
-    let older = guard
-        .zip(procfs::process(holder))
-        .is_some_and(|(guard, holder)| holder.started < guard.started);
-    if !older {
+    let Some((guard, holder)) = guard.zip(holder) else {
         return Ok(());
-    }
-    let detail = format!(
-        "{base_url} is served by process {holder} ({})",
-        procfs::program_name(holder)
-    );
-    Err(Failure::new(Cause::WrongServer, detail))
+    };
+    let is_older = |pid: i32| procfs::process(pid).is_some_and(|holder| holder.started < guard.started);
+    let is_foreign = |user: u32| {
+        process.launch.protocol.stop_command.is_empty()
+            && user == geteuid().as_raw()
+            && procfs::shows_listeners(guard.pid)
+    };
+    let other = match holder {
+        Listener::Process(pid) if is_older(pid) => format!("process {pid} ({})", procfs::program_name(pid)),
+        Listener::Hidden(user) if is_foreign(user) => "a process that cannot be seen from here".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(
+        Cause::WrongServer,
+        format!("{base_url} is served by {other}"),
+    ))
 }
 
 #[cfg(test)]

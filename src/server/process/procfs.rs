@@ -3,9 +3,9 @@
 //! Processes can change or end between two reads, so nothing is an error: a process that has ended is missing from the result.
 
 use crate::files::{is_process_dead, this_process};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,18 +146,26 @@ fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
 
 /// Returns the listener on a TCP port of one of these addresses; `None` if there is none.
 pub fn listener(ips: &[IpAddr], port: u16) -> Option<Listener> {
-    let sockets: HashSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
+    let sockets: HashMap<PathBuf, u32> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
-        .flat_map(|table| listening_inodes(&table, ips, port))
-        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .flat_map(|table| listening_sockets(&table, ips, port))
+        .map(|(inode, user)| (PathBuf::from(format!("socket:[{inode}]")), user))
         .collect();
-    if sockets.is_empty() {
-        return None;
-    }
+    let user = *sockets.values().next()?;
     let mut pids = processes().into_iter().map(|process| process.pid);
-    let holder = pids.find(|pid| open_files(*pid).any(|file| sockets.contains(&file)));
-    Some(holder.map_or(Listener::Hidden, Listener::Process))
+    let holder = pids.find(|pid| open_files(*pid).any(|file| sockets.contains_key(&file)));
+    Some(holder.map_or(Listener::Hidden(user), Listener::Process))
+}
+
+/// Returns true if a listener below `ancestor` could not be hidden: the open files of all these processes can be read, and the sockets of
+/// this process are found.
+pub fn shows_listeners(ancestor: i32) -> bool {
+    let is_shown = |process: &Process| fs::read_dir(format!("/proc/{}/fd", process.pid)).is_ok();
+    let own = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let at = own.as_ref().ok().and_then(|own| own.local_addr().ok());
+    let found = at.and_then(|at| listener(&[at.ip()], at.port()));
+    matches!(found, Some(Listener::Process(_))) && descendants(ancestor).iter().all(is_shown)
 }
 
 /// The process that listens on a port.
@@ -165,22 +173,23 @@ pub fn listener(ips: &[IpAddr], port: u16) -> Option<Listener> {
 pub enum Listener {
     /// The process with this id.
     Process(i32),
-    /// A process whose files cannot be read, because it belongs to another user or container.
-    Hidden,
+    /// A process whose files cannot be read, because it belongs to another user or container; with the id of the socket's user.
+    Hidden(u32),
 }
 
-/// Returns the inodes of the sockets in state LISTEN (`0A`) on a port of one of these addresses, from a table like `/proc/net/tcp`.
-fn listening_inodes(table: &str, ips: &[IpAddr], port: u16) -> Vec<u64> {
+/// Returns the inodes and users of the sockets in state LISTEN (`0A`) on a port of one of these addresses, from a table like
+/// `/proc/net/tcp`.
+fn listening_sockets(table: &str, ips: &[IpAddr], port: u16) -> Vec<(u64, u32)> {
     let meets =
         |own: IpAddr| own.is_unspecified() || ips.iter().any(|ip| ip.is_unspecified() || ip.to_canonical() == own);
-    let inode = |line: &str| -> Option<u64> {
+    let socket = |line: &str| -> Option<(u64, u32)> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (ip, hex) = fields.get(1)?.rsplit_once(':')?;
         let is_port = u16::from_str_radix(hex, 16).ok()? == port;
         let is_listening = is_port && *fields.get(3)? == "0A" && meets(parse_ip(ip)?);
-        is_listening.then(|| fields.get(9)?.parse().ok())?
+        is_listening.then(|| Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?)))?
     };
-    table.lines().skip(1).filter_map(inode).collect()
+    table.lines().skip(1).filter_map(socket).collect()
 }
 
 /// Reads an address of `/proc/net/tcp` or `/proc/net/tcp6`: words of 32 bits as they are in memory, as hex digits.
@@ -278,6 +287,10 @@ mod tests {
         let me = Some(Listener::Process(std::process::id() as i32));
         assert_eq!((listener(&own, port), listener(&other, port)), (me, None));
         assert_eq!(listener(&all, port), me);
+        assert!(
+            shows_listeners(i32::MAX),
+            "nothing is below a process that is not there"
+        );
         drop(socket);
         assert_eq!(listener(&all, port), None);
         assert_eq!(parse_ip("0100007F"), Some(own[0]));

@@ -230,7 +230,9 @@ pub fn leases_in_use(directory: &Directory) -> BTreeMap<String, LeaseContent> {
         let path = folder.path().join(last.to_string());
         let content: LeaseContent = serde_json::from_slice(&files::read(&path, files::MOST_FACTS).ok()?).ok()?;
         let changed = fs::metadata(&path).ok()?.modified().ok()?;
-        let is_fresh = || now.duration_since(changed).unwrap_or_default() < EXPIRY;
+        let is_recent = || changed.elapsed().is_ok_and(|age| age < EXPIRY);
+        // If it seems old or from the future, the clocks may differ.
+        let is_fresh = || is_recent() || now.duration_since(changed).unwrap_or_default() < EXPIRY;
         let is_alive = !content.is_over && !is_process_dead(&content.owner) && is_fresh();
         let group = folder.file_name().to_string_lossy().into_owned();
         is_alive.then_some((group, content))

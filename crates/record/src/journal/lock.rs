@@ -1,5 +1,5 @@
 //! Limits a directory to one vsweep at a time, or to several that share it. This only saves work: no result depends on it. The lock is the
-//! operating system's, so a killed vsweep leaves none behind. On a file system without locks, there is no limit. The content of a lock file
+//! operating system's, so a killed vsweep leaves none behind. On a file system without locks, nothing is limited. The content of a lock file
 //! is the pid of its holder, for messages only.
 
 use super::directory::{Directory, Shard};

@@ -61,7 +61,8 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let kinds = machines.iter().flat_map(|machine| &machine.gpus);
     let measured: BTreeSet<&str> = kinds.map(|kind| kind.name.as_str()).collect();
     // The manifest describes one machine, and the results may come from others.
-    let is_elsewhere = !measured.is_empty() && measured != gpus.iter().filter_map(Value::as_str).collect();
+    let is_elsewhere =
+        !measured.is_empty() && measured != gpus.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>();
     let facts = [
         Some(models.into_iter().filter(|model| !model.is_empty()).join(", ")),
         match is_elsewhere {

@@ -412,11 +412,13 @@ fn a_point_where_the_new_side_loses_requests_meets_no_limit() {
     assert_eq!(judged(0).0, Some(0));
     // One lost request of a hundred may be chance.
     assert_eq!(judged(1).0, Some(0));
-    let (code, said) = judged(50);
-    assert!(
-        code == Some(4) && said.contains("new loses requests that base answers at"),
-        "{said}"
-    );
+    for (failed, expected) in [
+        (5, "new loses requests that base answers at"),
+        (50, "1 point of base without a valid run in new"),
+    ] {
+        let (code, said) = judged(failed);
+        assert!(code == Some(4) && said.contains(expected), "{said}");
+    }
 }
 
 #[test]

@@ -169,6 +169,14 @@ fn is_percentile(figure: &str) -> bool {
     percent.is_some_and(|(percent, _)| percent.parse::<f64>().is_ok())
 }
 
+/// Largest share of failed requests with which a run has meaningful figures.
+const MOST_FAILED: f64 = 0.05;
+
+/// Returns true if so many of all requests of a run failed that its figures mean nothing.
+pub fn too_many_failed(failed: f64, all: f64) -> bool {
+    failed > MOST_FAILED * all
+}
+
 /// A reason to doubt a run, with the observation behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {

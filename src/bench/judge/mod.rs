@@ -12,7 +12,7 @@ use crate::cause::{Cause, Failure};
 use crate::metrics::Samples;
 use crate::plan::Params;
 use crate::request_error::RequestError;
-use crate::validity::Doubt;
+use crate::validity::{Doubt, too_many_failed};
 pub use answered::{Served, cached, output_lengths, prompt_lengths, steady_pace};
 pub(super) use answered::{check_pace, shared_on_purpose};
 use itertools::Itertools;
@@ -106,8 +106,6 @@ fn judge(figures: Value) -> Vec<String> {
 
 /// Number of failures in a row with which a load that repeats its requests goes on, in addition to one for each slot.
 pub(in crate::bench) const HOPELESS: usize = 16;
-/// Largest share of failed requests with which a run has meaningful figures.
-const MOST_FAILED: f64 = 0.05;
 
 /// Returns a failure if no request succeeded.
 pub(in crate::bench) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
@@ -140,7 +138,7 @@ pub(in crate::bench) fn failed_requests(
 ) -> (Option<Failure>, Option<Doubt>) {
     let detail = format!("{failed} of {all} requests failed");
     match failed {
-        _ if failed > MOST_FAILED * all => (Some(Failure::of_requests(detail, commonest)), None),
+        _ if too_many_failed(failed, all) => (Some(Failure::of_requests(detail, commonest)), None),
         0.0 => (None, None),
         _ => (None, Some(Doubt::of_requests(detail, commonest))),
     }

@@ -14,7 +14,7 @@ use vsweep_base::cause::Outcome;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{MOST_RESULT, read};
 use vsweep_base::python_json;
-use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_base::validity::{Code, Doubt, Validity, too_many_failed};
 use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{Directory, State};
@@ -274,9 +274,13 @@ impl Record {
         let (outcome, doubts) = match (figure("completed"), figure("failed")) {
             _ if self.figures.names().is_empty() => (Outcome::Failed, vec![]),
             (Some(0.0), _) => (Outcome::Failed, vec![]),
-            (_, Some(failed)) if failed > 0.0 => {
-                let detail = format!("{failed} requests failed");
-                (Outcome::Suspect, vec![Doubt::new(Code::RequestErrors, detail)])
+            (completed, Some(failed)) if failed > 0.0 => {
+                let all = failed + completed.unwrap_or(0.0);
+                let detail = format!("{failed} of {all} requests failed");
+                match too_many_failed(failed, all) {
+                    true => (Outcome::Failed, vec![]),
+                    false => (Outcome::Suspect, vec![Doubt::new(Code::RequestErrors, detail)]),
+                }
             }
             _ => match Doubt::of_vanished_requests(figure) {
                 Some(doubt) => (Outcome::Suspect, vec![doubt]),

@@ -196,30 +196,20 @@ fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -
     }
 }
 
-/// Prefixes of the names of parameters that only a benchmark has. The names decide, because a tree does not say whether a parameter is the
-/// server's or the benchmark's.
-const OF_LOAD: [&str; 16] = [
-    "blazedit_",
-    "burstgpt_",
-    "custom_",
-    "dataset_",
-    "hf_",
-    "ignore_eos",
-    "input_len",
-    "no_oversample",
-    "num_prompts",
-    "output_len",
-    "prefix_repetition_",
-    "random_",
-    "sharegpt_",
-    "skip_chat_template",
-    "sonnet_",
-    "spec_bench_",
-];
+/// Names of parameters of a benchmark; one that ends with `_` begins several names. The names decide, because a tree does not say whether a
+/// parameter is the server's or the benchmark's.
+const OF_LOAD: &str = "\
+    batch_size blazedit_ burstgpt_ chat_template_kwargs command context_len custom_ dataset_ disable_shuffle duration \
+    enable_multimodal_chat endpoint endpoints extra_body frequency_penalty goodput header hf_name hf_output_len hf_split hf_subset \
+    hf_text_column ignore_eos input_len logprobs lora_assignment lora_modules min_p mix multi_turn multi_turn_ no_oversample \
+    no_reranker no_self_timed num_prompts num_warmups output_len per_turn_ prefix_repetition_ presence_penalty probe_request_rate \
+    ramp_up_ random_ repetition_penalty request_id_prefix seed self_timed sharegpt_ skip_chat_template sonnet_ spec_bench_ \
+    speed_bench_ temperature timed_trace_ top_k top_p vocab_size";
 
 fn is_of_load(name: &str) -> bool {
     let name = name.replace('-', "_");
-    ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
+    let is_own = |own: &str| name == own || (own.ends_with('_') && name.starts_with(own));
+    ECHOED.contains(&name.as_str()) || OF_LOAD.split(' ').any(is_own)
 }
 
 /// One run. In a `summary.json` it is an object of measurements, then `run_number`, then the parameters that the sweep set. A parameter
@@ -346,6 +336,23 @@ impl Record {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_parameters_of_a_benchmark_are_the_load() {
+        for (name, is_load) in [
+            ("speed_bench_category", true),
+            ("timed-trace-sec-multiplier", true),
+            ("per_turn_input_len", true),
+            ("ramp_up_strategy", true),
+            ("extra_body", true),
+            ("command", true),
+            ("logprobs_mode", false),
+            ("hf_overrides", false),
+            ("max_num_seqs", false),
+        ] {
+            assert_eq!(is_of_load(name), is_load, "{name}");
+        }
+    }
 
     #[test]
     fn the_folder_names_both_sides() {

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
 /// File in which `vllm bench sweep` stores the results of one load.
 const SUMMARY: &str = "summary.json";
 
-/// Writes the results in a file as the runs of one load, into a new folder.
+/// Writes the results in a file as the list of one folder.
 fn import_file(file: &Path, to: &Path) -> Result<Exit> {
     must_be_new(to)?;
     let records = results::records(file)?;

@@ -1,5 +1,5 @@
 //! Reads runs from a directory that `vsweep run` wrote, from a result tree of `vllm bench sweep`, or from single result files. In a tree,
-//! every `summary.json`, at any depth, lists the runs of one combination.
+//! every `summary.json`, at any depth, lists the runs of one combination, or of several loads.
 
 mod dashboard;
 
@@ -68,12 +68,13 @@ pub fn read_any(
 }
 
 /// Reads the runs in files, each given by its name and its records. A record has the keys of vLLM's benchmarks, or is a row of
-/// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
+/// `benchmark_results.json` of vLLM's dashboard. Equal settings are runs of one point.
 ///
 /// # Errors
 /// If not all records of a file are rows of the dashboard, and one of them has no figure of vLLM's benchmarks.
 pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
     let mut builder = TableBuilder::new();
+    let mut points = HashMap::new();
     for (name, records) in files {
         let records = match records.iter().all(dashboard::is_row) {
             true => dashboard::read(&records),
@@ -82,13 +83,7 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
                 .map(|record| of_client(&name, record))
                 .collect::<std::result::Result<_, _>>()?,
         };
-        let mut runs: HashMap<String, usize> = HashMap::new();
-        for record in records {
-            let point = format!("{name} {}", record.point());
-            let number = runs.entry(point.clone()).or_default();
-            record.push_to(&mut builder, &point, *number);
-            *number += 1;
-        }
+        push_all(records, &name, &mut points, &mut builder);
     }
     let table = builder.finish();
     Ok(Runs {
@@ -96,6 +91,26 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
         damaged: Vec::new(),
         state: None,
     })
+}
+
+/// Adds the records of a file or a folder. `points` has the id and the number of runs of each point so far, by its settings: a combination
+/// that was swept several times has several folders, and all its runs belong to the point of the first one.
+fn push_all(
+    records: Vec<Record>,
+    name: &str,
+    points: &mut HashMap<String, (String, usize)>,
+    builder: &mut TableBuilder,
+) {
+    for (place, record) in records.into_iter().enumerate() {
+        let settings = record.point();
+        let id = match place {
+            0 => name.to_owned(),
+            _ => format!("{name} {settings}"),
+        };
+        let (point, runs) = points.entry(settings).or_insert((id, 0));
+        record.push_to(builder, point, *runs);
+        *runs += 1;
+    }
 }
 
 fn of_client(file: &str, record: Params) -> std::result::Result<Record, String> {
@@ -150,8 +165,7 @@ fn find_summaries(
 fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -> Runs {
     let mut builder = TableBuilder::new();
     let mut damaged = Vec::new();
-    // A combination that was swept several times has several folders. All its runs belong to the point of the first folder.
-    let mut points: HashMap<String, (String, usize)> = HashMap::new();
+    let mut points = HashMap::new();
     for file in files {
         let folder = file.parent().unwrap_or(root);
         let name = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
@@ -171,19 +185,14 @@ fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -
                     what.is_none()
                 };
                 let sound = records.into_iter().enumerate().filter(|record| is_sound(record));
-                let own = sound.map(|(_, record)| {
-                    let mut record = Record::of(record);
-                    record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
-                    record
-                });
-                let own: Vec<Record> = own.collect();
-                let Some(first) = own.first() else { continue };
-                let of_name = || (name.into_owned(), 0);
-                let (point, runs) = points.entry(first.point()).or_insert_with(of_name);
-                for record in own {
-                    record.push_to(&mut builder, point, *runs);
-                    *runs += 1;
-                }
+                let sound: Vec<Params> = sound.map(|(_, record)| record).collect();
+                let mut own: Vec<Record> = match sound.iter().all(dashboard::is_row) {
+                    true => dashboard::read(&sound),
+                    false => sound.into_iter().map(Record::of).collect(),
+                };
+                let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+                own.iter_mut().for_each(|record| record.name_sides(&folder));
+                push_all(own, &name, &mut points, &mut builder);
             }
             Err(problem) => damaged.push(format!("{}: {problem}", file.display())),
         }
@@ -252,8 +261,8 @@ impl Record {
 
     /// Its settings as one line, which identifies its point.
     fn point(&self) -> String {
-        let sides = [&self.params, &self.load];
-        sides.map(|side| Value::from(side.clone()).to_string()).join(" ")
+        let sides = [self.gpu_params(), self.load.clone()];
+        sides.map(|side| Value::from(side).to_string()).join(" ")
     }
 
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
@@ -336,6 +345,7 @@ impl Record {
 mod tests {
     use super::*;
     use serde_json::json;
+    use vsweep_record::table::Points;
 
     #[test]
     fn the_parameters_of_a_benchmark_are_the_load() {
@@ -352,6 +362,34 @@ mod tests {
         ] {
             assert_eq!(is_of_load(name), is_load, "{name}");
         }
+    }
+
+    /// The points of a folder with this `summary.json`, and their runs.
+    fn points_of(summary: Value) -> Vec<usize> {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("summary.json"), summary.to_string()).expect("written");
+        let runs = read_any(folder.path(), &|_| None, |_| ReportOptions::default()).expect("a tree");
+        let points = Points::of(&runs.table).points;
+        points.iter().map(|point| point.ok).collect()
+    }
+
+    #[test]
+    fn each_load_of_a_list_is_a_point() {
+        let run = |load: u64| json!({"output_throughput": 9.0, "max_concurrency": load});
+        assert_eq!(points_of(json!([run(1), run(8), run(8)])), [1, 2]);
+        let row = |load: u64| json!({"Test name": "t", "# of max concurrency.": load, "Tput (req/s)": 1.0});
+        assert_eq!(points_of(json!([row(1), row(8)])), [1, 1]);
+    }
+
+    #[test]
+    fn equal_settings_in_several_files_are_runs_of_a_point() {
+        let file = |name: &str, degree: &str| {
+            let result = json!({"output_throughput": 9.0, "max_concurrency": 8, "tensor_parallel_size": degree});
+            (name.to_owned(), vec![result.as_object().cloned().expect("an object")])
+        };
+        let runs = read_records(vec![file("a", "1"), file("b", "1"), file("c", "2")]).expect("results");
+        let points = Points::of(&runs.table).points;
+        assert_eq!(points.iter().map(|point| point.ok).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

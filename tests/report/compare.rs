@@ -258,6 +258,9 @@ fn flags_driver_and_clocks_that_differ_are_told() {
         1975.0,
     );
     assert_eq!(told(&near), [""; 0], "a clock wanders by less than 1 %");
+    let mut tree = near.clone();
+    tree.servers.clear();
+    assert_eq!(told(&tree), [""; 0], "a tree does not show the flags of its servers");
 }
 
 #[test]

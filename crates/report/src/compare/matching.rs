@@ -99,11 +99,16 @@ fn failed(points: &Points<'_>, keys: &BTreeSet<String>) -> HashSet<Vec<String>> 
     failed.map(values).collect()
 }
 
-/// The keys, for a message that explains why nothing matches; empty if there are none.
-pub fn reason(keys: &BTreeSet<String>) -> String {
-    match keys.is_empty() {
+/// The keys, for a message that explains why nothing matches, and a remark if points of a side share them; may be empty.
+pub fn reason(sides: &(Points<'_>, Points<'_>), keys: &BTreeSet<String>) -> String {
+    let has_twins = |points: &Points<'_>| by_key(points, keys).values().any(|points| points.len() > 1);
+    let agree = (!keys.is_empty()).then(|| format!("points must agree in {}", keys.iter().join(", ")));
+    let twins = has_twins(&sides.0) || has_twins(&sides.1);
+    let twins = twins.then(|| "several points of a side have these settings".to_owned());
+    let reasons = agree.into_iter().chain(twins).join("; ");
+    match reasons.is_empty() {
         true => String::new(),
-        false => format!(" (points must agree in {})", keys.iter().join(", ")),
+        false => format!(" ({reasons})"),
     }
 }
 
@@ -145,13 +150,16 @@ pub fn full_name(column: &Column) -> String {
     format!("{side}.{}", bare_name(column))
 }
 
-/// The values of each setting that is not a key, by its full name. Only measured points count, unless no point was measured.
-pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
-    let is_measured = |point: &&Point| !point.used.is_empty();
-    let has_measured = points.points.iter().any(|point| is_measured(&point));
-    let measured = || points.points.iter().filter(|point| !has_measured || is_measured(point));
+/// The values of each setting that is not a key, by its full name. Only `paired` points count, unless there are none.
+pub fn constants(
+    points: &Points<'_>,
+    paired: &[&Point],
+    keys: &BTreeSet<String>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let all = points.points.iter().filter(|_| paired.is_empty());
+    let rows: Vec<usize> = paired.iter().copied().chain(all).map(|point| point.row).collect();
     let values = |column: &Column| {
-        let cells = measured().map(|point| column.cells.at(point.row));
+        let cells = rows.iter().map(|row| column.cells.at(*row));
         cells
             .filter(|cell| !cell.is_missing())
             .map(|cell| cell.to_string())

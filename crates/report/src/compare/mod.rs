@@ -182,7 +182,7 @@ impl Comparison {
                 "{} and {} have no measured point in common; compare results of the same workloads and settings{}",
                 base.name,
                 new.name,
-                matching::reason(&keys)
+                matching::reason(&sides, &keys)
             ));
         }
         let limited = question

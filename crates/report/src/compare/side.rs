@@ -16,7 +16,7 @@ use vsweep_base::units::show_many;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
-use vsweep_record::table::{Filter, Points, Table};
+use vsweep_record::table::{Filter, Point, Points, Table};
 
 /// The results of one side, and the known facts about their machine and servers.
 #[derive(Debug, Clone, Default)]
@@ -141,10 +141,12 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
 /// Prefix of the names of facts that are clocks.
 const CLOCK: &str = "GPU clock, ";
 
-fn show_values(values: &[String]) -> String {
-    match values {
-        [] => "true".into(),
-        values => values.join(" "),
+/// The name and the value of a flag as a setting; `no_x` without a value is `x = false`.
+fn show_flag(name: &str, values: &[String]) -> (String, String) {
+    match (name.strip_prefix("no_"), values) {
+        (Some(name), []) => (name.into(), "false".into()),
+        (None, []) => (name.into(), "true".into()),
+        (_, values) => (name.into(), values.join(" ")),
     }
 }
 
@@ -172,7 +174,7 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
         Some(flags) => {
             note("server program".into(), flags.program.join(" "));
             let flags = flags.flags.iter();
-            let flags = flags.map(|(name, values)| (spelling::canonical(name), show_values(values)));
+            let flags = flags.map(|(name, values)| show_flag(&spelling::canonical(name), values));
             let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
             flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
         }
@@ -208,16 +210,30 @@ pub fn between(
     pairs: &[PointPair<'_>],
     keys: &BTreeSet<String>,
 ) -> Vec<Change> {
-    let settings = |side: &Side| {
-        let mut settings = constants(&Points::of(&side.table), keys);
+    let settings = |side: &Side, points: &Points<'_>, paired: &[&Point]| {
+        let mut settings = constants(points, paired, keys);
         for (name, values) in side.servers.iter().filter(|(name, _)| !keys.contains(*name)) {
             settings.entry(name.clone()).or_default().extend(values.clone());
         }
         settings
     };
+    let (of_base, of_new): (Vec<&Point>, Vec<&Point>) = pairs.iter().map(|pair| (pair.base, pair.new)).unzip();
+    let mut of_settings = differing(&settings(base, points.0, &of_base), &settings(new, points.1, &of_new));
+    // Results of other programs do not show all settings of their servers.
+    let is_hidden = |name: &String, value: &str, side: &Side, other: &Side| {
+        value.is_empty() && side.servers.is_empty() && other.servers.contains_key(name)
+    };
+    of_settings.retain(|change| {
+        let Change {
+            name,
+            base: was,
+            new: is,
+        } = change;
+        !is_hidden(name, was, base, new) && !is_hidden(name, is, new, base)
+    });
     let mut changes = differing(&base.facts, &new.facts);
     changes.retain(|change| !is_same_clock(change));
-    changes.extend(differing(&settings(base), &settings(new)));
+    changes.extend(of_settings);
     let within = changed_within(points, pairs, &changes);
     changes.extend(within);
     changes

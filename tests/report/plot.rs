@@ -243,6 +243,16 @@ fn a_frontier_is_a_picture_json_and_csv() {
 }
 
 #[test]
+fn pictures_of_a_file_are_in_its_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("result.json");
+    let results = [1, 8].map(|load| json!({"completed": 8, "max_concurrency": load, "output_throughput": 9.0}));
+    fs::write(&file, json!(results).to_string()).expect("written");
+    succeed(&["plot pareto"], &file);
+    assert!(folder.path().join("pareto/PARETO.png").is_file());
+}
+
+#[test]
 fn each_workload_has_its_own_frontier() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path().join("demo");

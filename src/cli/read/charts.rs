@@ -131,9 +131,13 @@ impl Directories {
         }
     }
 
-    /// The directory, or the current folder if there are several directories.
+    /// The directory, or the folder of the file; the current folder if there are several directories.
     pub fn folder(&self) -> PathBuf {
-        self.only().unwrap_or(Path::new(".")).to_path_buf()
+        let only = self.only().unwrap_or(Path::new("."));
+        match only.parent().filter(|_| only.is_file()) {
+            Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            folder => folder.unwrap_or(only).to_path_buf(),
+        }
     }
 
     /// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Further

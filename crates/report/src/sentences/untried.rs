@@ -46,8 +46,16 @@ pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> O
         _ => None,
     };
     let of_metric = answered.effects.iter().filter(|effect| effect.metric == metric);
-    // Degrees of parallelism are left out, because the machine limits the number of GPUs.
-    let of_metric = of_metric.filter(|effect| !effect.setting.ends_with("parallel_size"));
+    // Degrees of parallelism are left out, because the machine limits the number of GPUs, and places for more requests than are in flight.
+    let in_flight = number(&winner.load).filter(|_| winner.load.starts_with("concurrency "));
+    let is_idle = |effect: &Effect| {
+        let places = effect.own.as_ref().and_then(|own| own.parse::<f64>().ok());
+        let has_enough = in_flight
+            .zip(places)
+            .is_some_and(|(in_flight, places)| places >= in_flight);
+        short_name(&effect.setting).ends_with("seqs") && has_enough
+    };
+    let of_metric = of_metric.filter(|effect| !effect.setting.ends_with("parallel_size") && !is_idle(effect));
     let settings = of_metric
         .into_group_map_by(|effect| &effect.setting)
         .into_iter()
@@ -197,6 +205,8 @@ pub(super) mod tests {
         let rising = [(64, 1500.0, 120.0), (256, 2000.0, 480.0)];
         let all = said(largest, &answer(&rising, (64, 8), 0));
         assert_eq!(all.as_deref(), Some("concurrency 256, seqs 64"));
+        let enough = said(largest, &answer(&rising, (256, 8), 0));
+        assert_eq!(enough.as_deref(), Some("concurrency 256"), "no more are in flight");
         let middle = said(largest, &answer(&rising, (64, 128), 0));
         assert_eq!(middle.as_deref(), Some("concurrency 256"));
         let falling = [(64, 1500.0, 120.0), (128, 2000.0, 480.0), (256, 1900.0, 960.0)];

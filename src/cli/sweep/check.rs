@@ -2,6 +2,8 @@
 
 use super::plan::table::describe_work;
 use super::rehearse::failures_in_words;
+use crate::bench::native::settings::TABLE;
+use crate::bench::params::Takes;
 use crate::cause::Failure;
 use crate::cli::forecast::misfits;
 use crate::cli::output::{self, OutputFormat, print_json, say};
@@ -9,7 +11,7 @@ use crate::cli::plan_file::{PlanFile, show, show_all};
 use crate::error::{Exit, Result};
 use crate::lint::{CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
-use crate::plan::{Axis, Plan, Problems, Reset, Side, Target, spelling};
+use crate::plan::{Axis, Plan, Problems, Reset, Side, Target};
 use crate::server::find_program;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -156,16 +158,28 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     if matrix.counts().keeps_defaults == Some(false) {
         notes.push("links leave no load to the server with the default settings, so [optimize] does not measure it");
     }
-    let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
-    if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {
-        let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());
-        let latencies: Vec<Option<String>> = values.iter().map(bounded).collect();
-        if latencies.iter().all(Option::is_some) && latencies.iter().all_unique() {
-            notes.push("`goodput` is a list, so each bound is a load of its own; write both into one string, \"ttft:100 e2el:300\"");
-        }
-    }
-    let notes = notes.into_iter().map(String::from).chain(matrix.remarks());
+    let lists = plan
+        .params(Side::Bench)
+        .iter()
+        .filter(|(name, axis)| is_split(name, axis));
+    let lists = lists.map(|(name, _)| {
+        format!("`{name}` is a list, so each item is a load of its own; write all into one string, separated by spaces")
+    });
+    let notes = notes.into_iter().map(String::from).chain(lists);
+    let notes = notes.chain(matrix.remarks());
     notes.chain(absent_programs(matrix)).collect()
+}
+
+/// Returns true for a parameter that takes several texts and whose values look like these texts: bounds of several latencies, or pairs of
+/// several keys.
+fn is_split(name: &str, axis: &Axis) -> bool {
+    let Axis::Values(values) = axis else { return false };
+    let takes_texts = TABLE
+        .find(name)
+        .is_some_and(|param| matches!(param.takes, Takes::Texts));
+    let key = |value: &Value| Some(value.as_str()?.split([':', '=']).next()?.to_owned());
+    let keys: Vec<Option<String>> = values.iter().map(key).collect();
+    takes_texts && keys.len() > 1 && keys.iter().all(Option::is_some) && keys.iter().all_unique()
 }
 
 /// Returns notes about programs that this machine lacks. Another machine may run the plan.
@@ -182,4 +196,19 @@ fn absent_programs(matrix: &Matrix) -> impl Iterator<Item = String> {
             failure.detail
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_belong_together_are_no_loads_of_their_own() {
+        let is_split = |name, values: [&str; 2]| super::is_split(name, &Axis::Values(values.map(Value::from).to_vec()));
+        assert!(is_split("goodput", ["ttft:100", "e2el:300"]));
+        assert!(is_split("header", ["A=1", "B=2"]));
+        assert!(is_split("lora-modules", ["a", "b"]));
+        assert!(!is_split("goodput", ["ttft:100", "ttft:200"]));
+        assert!(!is_split("dataset_name", ["random", "sonnet"]));
+    }
 }

@@ -119,7 +119,6 @@ fn options_become_keys_and_what_has_none_is_told() {
         "5",
         "--warmup-num-prompts",
         "7",
-        "--continue-on-error",
         "--server-ready-timeout",
         "90",
         "--after-bench-cmd",

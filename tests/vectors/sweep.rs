@@ -324,7 +324,6 @@ fn imported(input: &Value) -> Result<import::PlanImport, String> {
         experiment_name: None,
         num_runs: 1,
         warmup_num_prompts: 0,
-        continue_on_error: false,
         remarks: vec![],
     };
     let read = |path: &Path| Ok(input[path.to_str().expect("a name")].to_string());

@@ -46,8 +46,6 @@ pub struct Sweep {
     pub num_runs: u32,
     /// `--warmup-num-prompts`.
     pub warmup_num_prompts: u32,
-    /// `--continue-on-error`.
-    pub continue_on_error: bool,
     /// Effects of options for which a plan has no key.
     pub remarks: Vec<String>,
 }

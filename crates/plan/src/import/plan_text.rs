@@ -45,7 +45,8 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
         "version": 1,
         "name": name.filter(|name| is_name(name)),
         "runs": (!is_searched).then_some(sweep.num_runs),
-        "on_failure": if sweep.continue_on_error { "continue" } else { "stop" },
+        // A run with failed requests is a failure here, for which vLLM's sweep never ends.
+        "on_failure": "continue",
         "serve": {
             "command": command(&sweep.serve_cmd, &read.serve_command),
             "ready_timeout": (!is_startup).then(|| format!("{}s", sweep.ready_timeout_s)),

@@ -128,7 +128,7 @@ pub fn read(words: &[String]) -> Result<Sweep> {
             None if is_explored => Loads::Explored { vary, levels },
             None => Loads::Listed,
         },
-        remarks: remarks(&serve.common, serve.resume.is_some()),
+        remarks: remarks(&serve.common, serve.continue_on_error, serve.resume.is_some()),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
         after_bench_cmd: serve.after_bench_cmd,
@@ -139,7 +139,6 @@ pub fn read(words: &[String]) -> Result<Sweep> {
         experiment_name: serve.common.experiment_name,
         num_runs: serve.num_runs,
         warmup_num_prompts: serve.warmup_num_prompts,
-        continue_on_error: serve.continue_on_error,
     })
 }
 
@@ -150,7 +149,7 @@ fn of_startup(startup: Startup) -> Sweep {
             has: |name| has(Offline::Startup, name),
             is_strict: startup.strict_params,
         },
-        remarks: remarks(&common, startup.resume),
+        remarks: remarks(&common, false, startup.resume),
         bench_cmd: startup.startup_cmd,
         serve_params: common.serve_params,
         bench_params: startup.startup_params,
@@ -182,7 +181,7 @@ fn own_words(words: &[String]) -> Option<Vec<String>> {
 }
 
 /// Returns remarks about the given options that have no key in a plan.
-fn remarks(common: &CommonOptions, resume: bool) -> Vec<String> {
+fn remarks(common: &CommonOptions, goes_on: bool, resume: bool) -> Vec<String> {
     let dir = &common.output_dir;
     let moved = format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME");
     let said = [
@@ -192,6 +191,10 @@ fn remarks(common: &CommonOptions, resume: bool) -> Vec<String> {
             "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
         ),
         (common.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
+        (
+            goes_on,
+            "--continue-on-error: a plan goes on unless on_failure = \"stop\"",
+        ),
         (resume, "--resume: `vsweep run` always goes on where it was"),
     ];
     let given = said.iter().filter(|(is_given, _)| *is_given);

@@ -152,6 +152,7 @@ fn options_become_keys_and_what_has_none_is_told() {
         "--dry-run",
         "the name `night/1`",
         "--after-bench-cmd is `reset`",
+        "--warmup-num-prompts 7: the warm-up",
         "`tp` is written `tensor_parallel_size`",
         "--bench-cmd: `--percentile-metrics` is left out",
         "vLLM's sweep runs vllm serve m --max-model-len 2048 --max-num-seqs 4 --tp 1; this plan runs",
@@ -183,6 +184,17 @@ fn options_become_keys_and_what_has_none_is_told() {
         ]),
     ];
     assert_eq!(pairs, expected);
+}
+
+#[test]
+fn a_script_as_benchmark_gets_a_note() {
+    let folder = folder_with(&[]);
+    let sweep = ["import", "--", "vllm", "bench", "sweep", "serve"];
+    let commands = ["--serve-cmd", SERVE, "--bench-cmd", "./load.sh --quick"];
+    let output = vsweep(folder.path(), &[&sweep[..], &commands].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let note = "# - --bench-cmd: a program other than `vllm bench serve` gets no flags from vsweep; write {host}, {port} and {result}";
+    assert!(text(&output.stdout).contains(note), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -109,9 +109,27 @@ pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result
         return benchmarks.iter().map(read).collect();
     }
     match result {
-        Value::Object(result) if places.is_empty() => Ok(vec![result]),
+        Value::Object(result) if places.is_empty() => Ok(vec![named(result)]),
         result => Ok(vec![at_places(&result, places)?]),
     }
+}
+
+/// Returns a result with the figures of SGLang's `bench_serving` under vLLM's names. If it does not count failed requests, the errors in it
+/// are counted.
+fn named(result: Params) -> Params {
+    let errors = result.get("errors").and_then(Value::as_array);
+    let errors = errors.filter(|_| !result.contains_key("failed"));
+    let is_error = |error: &&Value| error.as_str().is_some_and(|error| !error.is_empty());
+    let failed = errors.map(|errors| errors.iter().filter(is_error).count());
+    let name = |name: String| match name.as_str() {
+        "total_throughput" => "total_token_throughput".to_owned(),
+        _ => name.replace("_e2e_latency_ms", "_e2el_ms"),
+    };
+    let mut result: Params = result.into_iter().map(|(key, value)| (name(key), value)).collect();
+    if let Some(failed) = failed {
+        result.shift_insert(0, "failed".to_owned(), failed.into());
+    }
+    result
 }
 
 /// Reads the figures from the places that the plan names.
@@ -352,6 +370,19 @@ mod tests {
         assert_eq!(served, [false, true, false, true, true, true]);
         let failure = failed.failure.expect("two of six failed");
         assert_eq!(failure.cause, crate::cause::Cause::RequestErrors, "{}", failure.detail);
+    }
+
+    #[test]
+    fn a_result_of_sglang_gets_vllms_names_and_counts_its_errors() {
+        let result = json!({
+            "completed": 2, "total_throughput": 9.0, "mean_e2e_latency_ms": 5.0, "p99_e2e_latency_ms": 7.0, "errors": ["", "timeout", ""],
+        });
+        let expected = json!({
+            "failed": 1, "completed": 2, "total_token_throughput": 9.0, "mean_e2el_ms": 5.0, "p99_e2el_ms": 7.0,
+            "errors": ["", "timeout", ""],
+        });
+        let read = read_results(result.to_string().as_bytes()).expect("a result");
+        assert_eq!(Value::from(read[0].clone()), expected);
     }
 
     #[test]

@@ -88,6 +88,15 @@ pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt>
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
+/// Returns the doubt about requests that were `asked` for and have no result, if the result does not say how many were sent.
+pub fn vanished(result: &Params, asked: Option<f64>) -> Option<Doubt> {
+    let figure = |name: &str| match name {
+        "num_prompts" => asked,
+        name => number(result, name),
+    };
+    Doubt::of_vanished_requests(figure).filter(|_| !result.contains_key("num_prompts"))
+}
+
 /// Like `self_contradiction`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them. The order
 /// of the keys tells them apart, so a record whose keys were sorted contradicts itself.
 pub fn figures_contradiction(record: &Params) -> Option<String> {
@@ -128,6 +137,9 @@ fn invalid_number(result: &Params) -> Option<String> {
     let wrong = |(name, value): (&String, &Value)| match value.as_f64() {
         Some(number) if number < 0.0 => Some(format!("has a negative {name} ({value})")),
         Some(_) => None,
+        None if value.is_object() => Some(format!(
+            "has an object as {name}; run the program as bench.command, and name the places of its figures in [bench.result]"
+        )),
         None => Some(format!("has no finite number as {name} ({value})")),
     };
     figures.into_iter().find_map(wrong)
@@ -386,6 +398,11 @@ mod tests {
                 "has no finite number as output_throughput (\"99999\")",
             ),
             (
+                "request_throughput",
+                json!({"unit": "requests/sec", "avg": 20.0}),
+                "has an object as request_throughput; run the program as bench.command",
+            ),
+            (
                 "p90_ttft_ms",
                 json!("inf"),
                 "has no finite number as p90_ttft_ms (\"inf\")",
@@ -533,6 +550,11 @@ mod tests {
             let doubt = load_contradiction(&with(name, value), asked).expect(name);
             assert_eq!((doubt.code, doubt.detail.as_str()), (Code::OtherLoad, said));
         }
+        let mut uncounted = sound();
+        uncounted.retain(|name, _| !["num_prompts", "failed"].contains(&name.as_str()));
+        let doubt = vanished(&uncounted, Some(800.0)).expect("half of them");
+        assert_eq!(doubt.detail, "400 of 800 requests have no result");
+        assert_eq!(vanished(&sound(), Some(800.0)), None, "it counts them itself");
         let mut silent = sound();
         silent.remove("max_concurrency");
         assert_eq!(load_contradiction(&silent, asked), None, "it does not say");

@@ -11,8 +11,8 @@ mod contradictions;
 mod engine;
 
 pub use clients::read_results;
-use contradictions::self_contradiction;
 pub use contradictions::{LoadSpec, figures_contradiction, load_contradiction, measured};
+use contradictions::{self_contradiction, vanished};
 pub(crate) use engine::of_engine;
 pub use engine::{params_of, read_params, remedy_for_figure};
 
@@ -23,7 +23,7 @@ use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken, members};
 use crate::cause::{Cause, Failure};
 use crate::matrix::argv::apply;
-use crate::plan::{BenchRunner, FigurePlace, Params, ServeCommand, Warmup, spelling};
+use crate::plan::{BenchRunner, FigurePlace, Params, ServeCommand, Warmup, number_or_text, spelling};
 use crate::printable::printable;
 use crate::search::{Latency, SavedRequests};
 use crate::server::create_log;
@@ -66,11 +66,16 @@ pub(crate) async fn measure(job: &Job, argv: &[String], running: &mut Option<Pro
         params: known.as_ref().unwrap_or(&job.params),
         models: &models,
     };
-    let is_served = !matches!(job.runner, BenchRunner::Offline(_));
-    let doubt = is_served
-        .then(|| load_contradiction(&measurement.result.values, asked))
-        .flatten();
-    measurement.doubts.extend(doubt);
+    let typed = || ServeCommand::of(argv).value("num_prompts")?.parse().ok();
+    let prompts = spelling::find(asked.params, "num_prompts").and_then(number_or_text);
+    if !matches!(job.runner, BenchRunner::Offline(_)) {
+        let result = &measurement.result.values;
+        let doubts = [
+            load_contradiction(result, asked),
+            vanished(result, prompts.or_else(typed)),
+        ];
+        measurement.doubts.extend(doubts.into_iter().flatten());
+    }
     Ok(measurement)
 }
 

@@ -1,10 +1,12 @@
 //! Parses the arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
 
+use crate::bench::{params_of, speaks_vllm_bench};
 use crate::cli::flags::dashed;
 use crate::error::{Error, Result};
 use crate::import::{Loads, Sweep};
 use crate::lint::flags::has;
 use crate::plan::Offline;
+use crate::shell::shlex;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -122,13 +124,15 @@ pub fn read(words: &[String]) -> Result<Sweep> {
         SweepKind::Startup(startup) => return Ok(of_startup(startup)),
     };
     let (vary, levels) = (serve.workload_var, serve.workload_iters);
+    let remarks = remarks(&serve.common, serve.continue_on_error, serve.resume.is_some());
+    let of_client = of_client(&serve.bench_cmd, serve.warmup_num_prompts);
     Ok(Sweep {
         loads: match serve.sla_params {
             Some(criteria) => Loads::Searched { vary, criteria },
             None if is_explored => Loads::Explored { vary, levels },
             None => Loads::Listed,
         },
-        remarks: remarks(&serve.common, serve.continue_on_error, serve.resume.is_some()),
+        remarks: remarks.into_iter().chain(of_client).collect(),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
         after_bench_cmd: serve.after_bench_cmd,
@@ -178,6 +182,23 @@ fn own_words(words: &[String]) -> Option<Vec<String>> {
     };
     arguments.iter_mut().for_each(|word| *word = dashed(word));
     Some(arguments)
+}
+
+/// Returns a remark about a benchmark that vsweep starts or warms up in another way than vLLM's sweep.
+fn of_client(bench_cmd: &str, warmups: u32) -> Option<String> {
+    let words = shlex(bench_cmd).filter(|words| !words.is_empty())?;
+    if !speaks_vllm_bench(&words) {
+        let note = "--bench-cmd: a program other than `vllm bench serve` gets no flags from vsweep; write {host}, {port} and {result} into \
+                    bench.command where it takes them";
+        return Some(note.to_owned());
+    }
+    let is_vllm = params_of(&words).is_some() && warmups > 0;
+    is_vllm.then(|| {
+        format!(
+            "--warmup-num-prompts {warmups}: the warm-up of `vllm bench serve` repeats the first measured prompt, which is then in the \
+             prefix cache"
+        )
+    })
 }
 
 /// Returns remarks about the given options that have no key in a plan.

@@ -39,6 +39,12 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             };
             refuse(OURS.into_iter().filter(|name| !is_filled_in(name)), plan, found);
         }
+        let mut others = commands.iter().filter(|argv| !bench::speaks_vllm_bench(argv));
+        if let (Warmup::Requests(1..), Some([program, ..])) = (plan.bench.warmup, others.next()) {
+            let message = format!("`bench.warmup_prompts` has no effect on {program}, which gets no flags");
+            let place = plan.origin.key_span(&["bench", "warmup_prompts"]);
+            found.warn(Problem::new(place, message, "let the command itself ask for a warm-up"));
+        }
         check_placeholders(plan, matrix, commands, found);
         check_judged_figures(plan, matrix, found);
         return;

@@ -96,7 +96,9 @@ impl Live<'_, '_> {
                 let result = &measurement.result.values;
                 let shares = running.hardware.as_ref().map(|hardware| hardware.columns(result));
                 add(shares.unwrap_or_default(), &mut measurement.result.values);
-                measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
+                bench::judge_hits(&job, &mut measurement);
+                let cold = unwarmed(plan, &job, &measurement.result.values, run.is_warm);
+                measurement.doubts.extend(cold);
                 measurement.doubts.extend(running.not_as_planned.clone());
                 if let Some(course) = course {
                     let mut doubts = judge::telemetry(&measurement.result.values, &course);
@@ -258,15 +260,18 @@ pub(super) fn ran(result: std::result::Result<Box<MeasuredRun>, Failure>, second
 
 /// Returns a doubt about the first run of a load on a start of the server, if there was no warm-up. Programs that vsweep does not know may
 /// warm up, and its own other benchmarks do, so neither gets this doubt.
-fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
-    let is_known = match &job.argv {
-        None => job.runner == BenchRunner::Native,
-        Some(argv) => bench::params_of(argv).is_some(),
-    };
+fn unwarmed(plan: &Plan, job: &Job, result: &Params, is_warm: bool) -> Option<Doubt> {
     let warms_up_itself = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
-    let is_cold = !is_warm && is_known && plan.bench.warmup == Warmup::Requests(0) && !warms_up_itself;
-    let detail = "the first run of this load on this start of the server, and warmup_prompts = 0";
-    is_cold.then(|| Doubt::new(Code::ColdServer, detail))
+    let asks_none = plan.bench.warmup == Warmup::Requests(0) && !warms_up_itself;
+    let is_asked = |argv: &[String]| argv.iter().any(|word| word.contains("warmup"));
+    let (is_cold, why) = match &job.argv {
+        // guidellm and aiperf warm up only if they are asked to.
+        Some(argv) if result.contains_key("client") => (!is_asked(argv), "its command asks for no warm-up"),
+        Some(argv) => (asks_none && bench::params_of(argv).is_some(), "warmup_prompts = 0"),
+        None => (asks_none && job.runner == BenchRunner::Native, "warmup_prompts = 0"),
+    };
+    let detail = format!("the first run of this load on this start of the server, and {why}");
+    (is_cold && !is_warm).then(|| Doubt::new(Code::ColdServer, detail))
 }
 
 /// Returns the cause of the server's death, if it died. Failed requests may be the first sign of that.

@@ -290,6 +290,15 @@ fn programs_that_are_not_known_and_right_flags_are_left_alone() {
 }
 
 #[test]
+fn a_warm_up_that_a_program_does_not_get_is_a_warning() {
+    let plan = "[serve]\ncommand = \"vllm serve m\"\n[bench]\nwarmup_prompts = 4\ncommand = \"b -o {result}\"\n";
+    let check = vsweep(&["check"], plan);
+    assert_eq!(check.status.code(), Some(3), "{}", said(&check));
+    let warning = "`bench.warmup_prompts` has no effect on b, which gets no flags";
+    assert!(said(&check).contains(warning), "{}", said(&check));
+}
+
+#[test]
 fn placeholders_that_nothing_fills_in_are_told() {
     let plan = "[serve]\ncommand = \"vllm serve m\"\n[bench]\n\
                 command = \"b --url {base_url} --c {max_concurrency} --n {num_promts} -o {result} {{x}} '{\\\"a\\\": 1}'\"\n\

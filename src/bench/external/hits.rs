@@ -19,7 +19,7 @@ pub fn judge_hits(job: &Job, measurement: &mut Measurement) {
         .filter(NativeSettings::shares_by_design_only)
         .and_then(|settings| {
             let requests = settings.requests().filter(|requests| *requests > 0)? as f64;
-            // The first prompt is also that of the warm-up, and of the request that looks if the server answers.
+            // The first prompt is also that of the warm-up, and of the request that checks if the server answers.
             let copies = warmups(job, argv).max(settings.side.num_warmups) as f64 + 1.0;
             Some(settings.dataset.traits().shared_share + copies / (copies + requests))
         });
@@ -64,7 +64,7 @@ mod tests {
             doubts.iter().map(|doubt| doubt.code).collect::<Vec<_>>(),
             [Code::PrefixCacheHits]
         );
-        // A hit of each copy of the first prompt is no surprise.
+        // Each copy of the first prompt is expected to be a hit.
         assert!(judged(vllm, 0.4).doubts.is_empty());
         let other = judged("guidellm run", 0.99);
         assert!(other.doubts.is_empty());

@@ -45,7 +45,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
         "version": 1,
         "name": name.filter(|name| is_name(name)),
         "runs": (!is_searched).then_some(sweep.num_runs),
-        // A run with failed requests is a failure here, for which vLLM's sweep never ends.
+        // A run with many failed requests is a failure here, but not in vLLM's sweep.
         "on_failure": "continue",
         "serve": {
             "command": command(&sweep.serve_cmd, &read.serve_command),

@@ -68,7 +68,8 @@ pub fn read_any(
 }
 
 /// Reads the runs in files, each given by its name and its records. A record has the keys of vLLM's benchmarks, or is a row of
-/// `benchmark_results.json` of vLLM's dashboard. Equal settings are runs of one point.
+/// `benchmark_results.json` of vLLM's dashboard. Equal settings are runs of one point, also in several
+/// files if these name the model.
 ///
 /// # Errors
 /// If not all records of a file are rows of the dashboard, and one of them has no figure of vLLM's benchmarks.
@@ -83,7 +84,9 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
                 .map(|record| of_client(&name, record))
                 .collect::<std::result::Result<_, _>>()?,
         };
-        push_all(records, &name, &mut points, &mut builder);
+        let is_named = records.iter().all(|record| record.load.contains_key("model_id"));
+        let scope = if is_named { "" } else { name.as_str() };
+        push_all(records, (&name, scope), &mut points, &mut builder);
     }
     let table = builder.finish();
     Ok(Runs {
@@ -93,11 +96,11 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
     })
 }
 
-/// Adds the records of a file or a folder. `points` has the id and the number of runs of each point so far, by its settings: a combination
-/// that was swept several times has several folders, and all its runs belong to the point of the first one.
+/// Adds the records of a file or a folder. `points` has the id and the number of runs of each point so far, by `scope` and settings: a
+/// combination that was swept several times has several folders, and all its runs belong to the point of the first one.
 fn push_all(
     records: Vec<Record>,
-    name: &str,
+    (name, scope): (&str, &str),
     points: &mut HashMap<String, (String, usize)>,
     builder: &mut TableBuilder,
 ) {
@@ -107,7 +110,8 @@ fn push_all(
             0 => name.to_owned(),
             _ => format!("{name} {settings}"),
         };
-        let (point, runs) = points.entry(settings).or_insert((id, 0));
+        let key = format!("{scope} {settings}");
+        let (point, runs) = points.entry(key).or_insert((id, 0));
         record.push_to(builder, point, *runs);
         *runs += 1;
     }
@@ -192,7 +196,7 @@ fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -
                 };
                 let folder = folder.file_name().unwrap_or_default().to_string_lossy();
                 own.iter_mut().for_each(|record| record.name_sides(&folder));
-                push_all(own, &name, &mut points, &mut builder);
+                push_all(own, (&name, ""), &mut points, &mut builder);
             }
             Err(problem) => damaged.push(format!("{}: {problem}", file.display())),
         }
@@ -384,12 +388,25 @@ mod tests {
     #[test]
     fn equal_settings_in_several_files_are_runs_of_a_point() {
         let file = |name: &str, degree: &str| {
-            let result = json!({"output_throughput": 9.0, "max_concurrency": 8, "tensor_parallel_size": degree});
+            let result = json!({"output_throughput": 9.0, "model_id": "m", "tensor_parallel_size": degree});
             (name.to_owned(), vec![result.as_object().cloned().expect("an object")])
         };
-        let runs = read_records(vec![file("a", "1"), file("b", "1"), file("c", "2")]).expect("results");
-        let points = Points::of(&runs.table).points;
-        assert_eq!(points.iter().map(|point| point.ok).collect::<Vec<_>>(), [2, 1]);
+        let runs_of = |files: Vec<(String, Vec<Params>)>| -> Vec<usize> {
+            let runs = read_records(files).expect("results");
+            let points = Points::of(&runs.table).points;
+            points.iter().map(|point| point.ok).collect()
+        };
+        assert_eq!(runs_of(vec![file("a", "1"), file("b", "1"), file("c", "2")]), [2, 1]);
+        let nameless = ["a", "b"].map(|name| {
+            let (name, mut results) = file(name, "1");
+            results[0].remove("model_id");
+            (name, results)
+        });
+        assert_eq!(
+            runs_of(nameless.to_vec()),
+            [1, 1],
+            "nothing says that they belong together"
+        );
     }
 
     #[test]

@@ -19,7 +19,6 @@ use crate::bench::judge::{
 };
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::{Context, add_objections, cut_warning, errors, figures, result};
-use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
 use crate::bench::worker::{self, GivenUp};

@@ -293,9 +293,8 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     }
     let price = plan.report.price_per_gpu_hour;
     if !stand_in.is_simulator || price.is_some() {
-        let hours = gpu_hours(plan, schedule.servers(), &rehearsal.servers, options);
-        rehearsal.gpu_hours = Some(hours);
-        rehearsal.cost = price.map(|price| hours * price);
+        rehearsal.gpu_hours = gpu_hours(plan, schedule.servers(), &rehearsal.servers, options);
+        rehearsal.cost = price.zip(rehearsal.gpu_hours).map(|(price, hours)| hours * price);
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options, twin.as_ref().err());
     rehearsal
@@ -306,21 +305,21 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     Ok(rehearsal)
 }
 
-/// Returns the likely time for which the servers of some forecasts occupy their GPUs, in GPU-hours.
+/// Returns the likely time for which the servers of some forecasts occupy their GPUs, in GPU-hours; `None` if their number is unknown.
 fn gpu_hours(
     plan: &Plan,
     servers: impl Iterator<Item = ServerConfig>,
     forecasts: &[Forecast],
     options: &Options,
-) -> f64 {
+) -> Option<f64> {
     let gpus = |server: &ServerConfig| match packed::gpus_of(plan, server, options).len() {
         0 => count_gpus(&server.params, &server.argv),
-        given => given as f64,
+        given => Some(given as f64),
     };
-    let gpus: HashMap<ServerId, f64> = servers.map(|server| (server.id.clone(), gpus(&server))).collect();
+    let gpus: HashMap<ServerId, Option<f64>> = servers.map(|server| (server.id.clone(), gpus(&server))).collect();
     let hours = |forecast: &Forecast| {
-        let seconds = forecast.total.interval().likely;
-        gpus.get(&forecast.server).map_or(0.0, |gpus| gpus * seconds / 3600.0)
+        let gpus = gpus.get(&forecast.server).copied().unwrap_or(Some(0.0))?;
+        Some(gpus * forecast.total.interval().likely / 3600.0)
     };
     forecasts.iter().map(hours).sum()
 }

@@ -77,8 +77,8 @@ pub fn demand(exec: &Exec, capacity: Capacity, server: &ServerConfig) -> u32 {
     match (capacity.gpus, exec.gpus) {
         (0, _) => 0,
         (_, Some(gpus)) => gpus,
-        // A fraction of a GPU occupies a whole one.
-        _ => count_gpus(&server.params, &server.argv).ceil() as u32,
+        // A fraction of a GPU occupies a whole one, and one is assumed for a server whose GPUs are not known.
+        _ => count_gpus(&server.params, &server.argv).map_or(1, |gpus| gpus.ceil() as u32),
     }
 }
 

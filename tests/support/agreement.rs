@@ -566,7 +566,7 @@ impl Outputs<'_> {
             return;
         };
         let servers = state.servers.iter();
-        let servers: BTreeMap<ServerId, (Params, f64)> = servers
+        let servers: BTreeMap<ServerId, (Params, Option<f64>)> = servers
             .map(|(id, server)| {
                 (
                     id.clone(),

@@ -59,7 +59,7 @@ fn users_gpus_and_shares() {
         builder.push(RunRow {
             point: "p",
             run: 0,
-            gpus: Some(count_gpus(&params, &[])),
+            gpus: count_gpus(&params, &[]).or(Some(1.0)),
             metrics: Some(&metrics),
             ..RunRow::default()
         });

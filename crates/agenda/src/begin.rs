@@ -152,7 +152,7 @@ pub(super) fn has_lost_rival(planned: &LoadSearch, record: &SearchRecord, plan: 
 /// Returns the number of servers like this one that fit on the user's GPUs; `None` if it needs more.
 fn replicas(server: &ServerId, plan: &Plan, state: &State) -> Option<u32> {
     let known = state.servers.get(server);
-    let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
+    let gpus = known.and_then(|known| used_gpus(&known.params, &known.argv, &known.launches));
     Some(replicas_on(plan.report.gpus, whole_gpus(gpus))).filter(|replicas| *replicas > 0)
 }
 

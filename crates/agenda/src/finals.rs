@@ -127,7 +127,7 @@ thread_local! {
 
 /// Returns the answer from the starts whose slots are below `starts`.
 pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
-    let servers: BTreeMap<ServerId, (Params, f64)> = matrix
+    let servers: BTreeMap<ServerId, (Params, Option<f64>)> = matrix
         .servers()
         .map(|server| {
             let gpus = used_gpus(&server.params, &server.argv, state.launches_of(&server.id));

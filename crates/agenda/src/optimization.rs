@@ -263,17 +263,17 @@ fn budget(optimize: &Optimize) -> Option<Budget> {
     }
 }
 
-/// Returns the number of GPUs that a server takes: those that it will be given, or else those that its flags ask for.
+/// Returns the number of GPUs that a server takes: those that it will be given, or else those that its flags ask for; 0 if that is unknown.
 fn gpus_of(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let given = plan.exec.gpus.filter(|_| machine_gpus.is_some_and(|gpus| gpus > 0));
-    given.unwrap_or_else(|| count_gpus(&server.params, &server.argv).round().max(0.0) as u32)
+    given.unwrap_or_else(|| count_gpus(&server.params, &server.argv).map_or(0, |gpus| gpus.round() as u32))
 }
 
 /// Returns the number of servers like this one that can run at the same time, according to the plan and the machine's GPUs.
 fn at_once(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let exec = &plan.exec;
-    let each = gpus_of(plan, server, machine_gpus);
-    let by_gpus = machine_gpus.filter(|gpus| *gpus > 0 && each > 0);
+    let each = gpus_of(plan, server, machine_gpus).max(1);
+    let by_gpus = machine_gpus.filter(|gpus| *gpus > 0);
     let by_gpus = by_gpus.map(|gpus| (gpus / each).max(1));
     match exec.parallel {
         _ if exec.is_exclusive(&server.params) => 1,

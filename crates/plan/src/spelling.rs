@@ -4,6 +4,19 @@
 use crate::Params;
 use serde_json::Value;
 
+/// The spellings of the degrees of parallelism, by whose product the GPUs of a server are counted. The first of each is vLLM's.
+pub const DEGREES: [&[&str]; 4] = [
+    &["tensor_parallel_size", "tp", "tp_size"],
+    &["pipeline_parallel_size", "pp", "pp_size"],
+    &["data_parallel_size", "dp", "dp_size"],
+    &["prefill_context_parallel_size", "pcp"],
+];
+
+/// Returns true if a parameter is a degree of parallelism.
+pub fn is_degree(name: &str) -> bool {
+    DEGREES.iter().copied().flatten().any(|degree| same(degree, name))
+}
+
 /// The name with underscores, as plans usually write it: `max-num-seqs` → `max_num_seqs`.
 pub fn canonical(name: &str) -> String {
     convert(name, '-', "_")

@@ -68,7 +68,7 @@ pub fn read_asked(
     let shares = Shares::asked_by(&options.requirements);
     let unknown = ServerRecord::default();
     let used = |server: &ServerRecord| used_gpus(&server.params, &server.argv, &server.launches);
-    let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(|(id, server)| (id, used(server))).collect();
+    let gpus: BTreeMap<&ServerId, Option<f64>> = state.servers.iter().map(|(id, server)| (id, used(server))).collect();
     let mut builder = TableBuilder::new();
     let has_several_nodes = nodes::has_several_nodes(state);
     let mut damaged = Vec::new();
@@ -108,7 +108,7 @@ pub fn read_asked(
                 serve: Some(&serve),
                 bench: Some(&bench),
                 simulated: server.is_simulated(),
-                gpus: gpus.get(&run.server).copied(),
+                gpus: gpus.get(&run.server).copied().flatten(),
                 metrics: Some(&figures),
                 errors: Some(&run.errors),
                 slot: run.slot,

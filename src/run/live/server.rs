@@ -217,7 +217,8 @@ impl Live<'_, '_> {
     pub(super) fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
         let count = match self.allocation.gpus.len() {
-            0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),
+            0 if config.argv.is_empty() => None,
+            0 => count_gpus(&config.params, &config.argv).map(|gpus| gpus as usize),
             given => Some(given),
         };
         Gpus::of_server(&self.env(), count)

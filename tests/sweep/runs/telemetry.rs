@@ -178,7 +178,8 @@ fn answer(seen: &HttpRequest) -> Answer {
 async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)], requests: u32) -> PathBuf {
     let server = Server::start(answer).await;
     let folder = harness.folder.path().to_owned();
-    let serve = format!("url = \"{}\"\nreset = \"none\"", server.url);
+    let params = "[serve.params]\ntensor_parallel_size = 1";
+    let serve = format!("url = \"{}\"\nreset = \"none\"\n{params}", server.url);
     // This server answers at once. Without a rate the run could end before the first reading.
     let plan = plan(&serve, "").replace("max_concurrency = 1", "request_rate = 4");
     let plan = plan.replace("num_prompts = 8", &format!("num_prompts = {requests}"));

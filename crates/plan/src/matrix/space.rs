@@ -5,9 +5,6 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
-const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
-
 /// Maximum number of pairs of a plan. A larger plan is refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
 
@@ -285,7 +282,7 @@ pub(super) fn own_default<'v>(name: &str, values: &[Option<&'v Value>]) -> Optio
         return values.iter().flatten().next().copied();
     }
     let is_left_out = |value: &Option<&Value>| value.is_none_or(Value::is_null);
-    if !DEGREES.iter().any(|degree| spelling::same(degree, name)) || values.iter().any(is_left_out) {
+    if !spelling::is_degree(name) || values.iter().any(is_left_out) {
         return None;
     }
     let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);

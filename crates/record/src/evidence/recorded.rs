@@ -13,8 +13,8 @@ use vsweep_plan::{Params, Requirement};
 pub struct JournalSources<'a> {
     /// The state of the record.
     pub state: &'a State,
-    /// The servers, each with its parameters and number of GPUs. Runs of other servers do not count.
-    pub servers: &'a BTreeMap<ServerId, (Params, f64)>,
+    /// The servers, each with its parameters and, if it is known, its number of GPUs. Runs of other servers do not count.
+    pub servers: &'a BTreeMap<ServerId, (Params, Option<f64>)>,
     /// Starts of a search count only if their slot is below this number; `u32::MAX` for all.
     pub starts: u32,
     /// The requirements of the plan.
@@ -29,7 +29,7 @@ pub struct JournalSources<'a> {
 
 /// Adds a run to a table, with the figures of its journal line. `server` has the parameters and the number of GPUs of the run's server, if
 /// they matter.
-pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, server: Option<&(Params, f64)>) {
+pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, server: Option<&(Params, Option<f64>)>) {
     builder.push(RunRow {
         point: &run.point.0,
         run: run.run,
@@ -38,7 +38,7 @@ pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, s
         doubts: &run.doubts,
         serve: server.map(|(params, _)| params),
         bench: Some(&run.params),
-        gpus: server.map(|(_, gpus)| *gpus),
+        gpus: server.and_then(|(_, gpus)| *gpus),
         metrics: Some(&RunFigures::from(&run.figures())),
         errors: Some(&run.errors),
         slot: run.slot,

@@ -3,14 +3,9 @@
 
 use super::{Cell, Column, RunRow, Section, Table, are_alike, normal};
 use crate::journal::LaunchRecord;
-use vsweep_plan::{Params, ServeCommand};
-
-/// The spellings of the degrees of parallelism.
-pub const DEGREES: [[&str; 2]; 3] = [
-    ["tensor_parallel_size", "tp"],
-    ["pipeline_parallel_size", "pp"],
-    ["data_parallel_size", "dp"],
-];
+use serde_json::Value;
+use vsweep_plan::spelling::DEGREES;
+use vsweep_plan::{Params, Program, ServeCommand};
 
 /// Figures of a run from which other figures, and doubts about its point, are computed. With these in its journal line, a run is judged as
 /// it is by its file.
@@ -27,9 +22,10 @@ pub const SOURCES: [&str; 10] = [
     "total_output_tokens",
 ];
 
-/// Returns the number of GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from
-/// the parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins).
-pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
+/// Returns the number of GPUs of one server: an explicit `num_gpus` or `gpu_count`, else the product of its degrees of parallelism, each
+/// from the parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins). A degree that is
+/// not given is 1. `None` if none is given and the defaults are not known: behind a URL, for an unknown program, and with a `--config`.
+pub fn count_gpus(params: &Params, argv: &[String]) -> Option<f64> {
     let param = |names: &[&str]| {
         // The long name wins, whatever the order.
         let mut named = names
@@ -39,23 +35,29 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
             .find_map(|(_, value)| written_number(&Cell::from_json(value)))
             .filter(positive)
     };
-    param(&["num_gpus", "gpu_count"]).unwrap_or_else(|| {
+    param(&["num_gpus", "gpu_count"]).or_else(|| {
         let command = ServeCommand::of(argv);
-        let flag = |names: &[&str; 2]| names.iter().find_map(|name| command.value(name)?.parse().ok());
-        let degrees = DEGREES.iter().map(|names| {
-            let given = param(names).or_else(|| flag(names).filter(positive));
-            given.unwrap_or(1.0)
-        });
-        degrees.product()
+        let is_set = |name: &str| {
+            let mut own = params.iter().filter(|(key, _)| normal(key) == name);
+            command.has(name) || own.any(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)))
+        };
+        // SGLang then divides the GPUs of the tensor parallel group.
+        let is_divided = is_set("enable_dp_attention");
+        let flag = |names: &[&str]| -> Option<f64> { names.iter().find_map(|name| command.value(name)?.parse().ok()) };
+        let degree = |names: &&[&str]| param(names).or_else(|| flag(names).filter(positive));
+        let degrees = DEGREES.iter().filter(|names| !(is_divided && names.contains(&"dp")));
+        let given: Vec<f64> = degrees.filter_map(degree).collect();
+        let has_defaults = command.program() != Program::Other && !is_set("config");
+        (has_defaults || !given.is_empty()).then(|| given.iter().product())
     })
 }
 
 /// Returns the number of GPUs that a server used: the most that one of its launches was given, whatever its flags say, else the number that
-/// its flags ask for.
-pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) -> f64 {
+/// its flags ask for; `None` if that is unknown.
+pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) -> Option<f64> {
     match launches.iter().map(|launched| launched.gpus.len()).max().unwrap_or(0) {
         0 => count_gpus(params, argv),
-        given => given as f64,
+        given => Some(given as f64),
     }
 }
 
@@ -241,7 +243,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn users(bench: Value, figures: &[(&str, f64)]) -> Option<f64> {
         let metrics = figures
@@ -329,36 +331,55 @@ mod tests {
         assert_eq!(users(json!({"request_rate": 10}), &parts), Some(3.0));
     }
 
-    fn count(params: Value, argv: &str) -> f64 {
+    fn count(params: Value, argv: &str) -> Option<f64> {
         let argv: Vec<String> = argv.split_whitespace().map(String::from).collect();
         count_gpus(params.as_object().expect("an object"), &argv)
     }
 
     #[test]
     fn an_explicit_count_wins() {
-        assert_eq!(count(json!({"num_gpus": 8, "tp": 2}), ""), 8.0);
-        assert_eq!(count(json!({"num_gpus": 0, "tp": 2}), ""), 2.0);
-        assert_eq!(count(json!({"tp": 2, "gpu_count": "4"}), ""), 4.0);
+        assert_eq!(count(json!({"num_gpus": 8, "tp": 2}), ""), Some(8.0));
+        assert_eq!(count(json!({"num_gpus": 0, "tp": 2}), ""), Some(2.0));
+        assert_eq!(count(json!({"tp": 2, "gpu_count": "4"}), ""), Some(4.0));
     }
 
     #[test]
     fn degrees_multiply_whatever_their_spelling() {
         let params = json!({"tensor-parallel-size": 2, "pp": 2, "data_parallel_size": "2"});
-        assert_eq!(count(params, "vllm serve m -tp 16"), 8.0);
-        assert_eq!(count(json!({}), "vllm serve m -tp 2 --pipeline_parallel_size=3"), 6.0);
-        assert_eq!(count(json!({}), "vllm serve m -tp 2 --tensor-parallel-size 4"), 4.0);
+        assert_eq!(count(params, "vllm serve m -tp 16"), Some(8.0));
+        let of = |line: &str| count(json!({}), line);
+        assert_eq!(of("vllm serve m -tp 2 --pipeline_parallel_size=3"), Some(6.0));
+        assert_eq!(of("vllm serve m -tp 2 --tensor-parallel-size 4"), Some(4.0));
+        assert_eq!(of("vllm serve m -tp 2 -pcp 2"), Some(4.0));
+        assert_eq!(of("trtllm-serve m --tp_size 4 --pp_size 2"), Some(8.0));
+        assert_eq!(of("sglang serve --tp-size 2 --dp-size 2"), Some(4.0));
+        assert_eq!(
+            of("sglang serve --tp-size 8 --dp-size 8 --enable-dp-attention"),
+            Some(8.0)
+        );
     }
 
     #[test]
     fn the_long_name_of_a_degree_wins() {
-        assert_eq!(count(json!({"tp": 8, "tensor_parallel_size": 2}), ""), 2.0);
-        assert_eq!(count(json!({"tensor-parallel-size": "2", "tp": 8}), ""), 2.0);
+        assert_eq!(count(json!({"tp": 8, "tensor_parallel_size": 2}), ""), Some(2.0));
+        assert_eq!(count(json!({"tensor-parallel-size": "2", "tp": 8}), ""), Some(2.0));
     }
 
     #[test]
     fn nonsense_counts_as_one() {
-        assert_eq!(count(json!({"tp": 0}), "vllm serve m --tp"), 1.0);
-        assert_eq!(count(json!({"tp": "auto"}), "vllm serve m -tp x"), 1.0);
+        assert_eq!(count(json!({"tp": 0}), "vllm serve m --tp"), Some(1.0));
+        assert_eq!(count(json!({"tp": "auto"}), "vllm serve m -tp x"), Some(1.0));
+    }
+
+    #[test]
+    fn what_does_not_show_its_degrees_has_an_unknown_number() {
+        for line in ["", "start8.sh 8000", "vllm serve --config best.yaml"] {
+            assert_eq!(count(json!({}), line), None, "{line}");
+        }
+        assert_eq!(count(json!({"config": "best.yaml"}), "vllm serve m"), None);
+        assert_eq!(count(json!({}), "vllm serve m --config best.yaml -tp 4"), Some(4.0));
+        assert_eq!(count(json!({"tp": 8}), ""), Some(8.0), "behind a URL");
+        assert_eq!(count(json!({}), "sglang serve --model-path m"), Some(1.0));
     }
 }
 

@@ -20,7 +20,8 @@ struct LaunchUsage<'s> {
     server: &'s ServerRecord,
     launch: &'s LaunchRecord,
     node: String,
-    gpus: f64,
+    /// Number of its GPUs, if it is known.
+    gpus: Option<f64>,
     /// Times of day of its beginning and its end; if the end is unknown, of the last line of its session. The clock may have been set
     /// meanwhile.
     span: Option<(Timestamp, Timestamp)>,
@@ -64,7 +65,7 @@ impl LaunchUsage<'_> {
     }
 
     fn gpu_hours(&self) -> Option<f64> {
-        Some(self.held_s()? * self.gpus / 3600.0)
+        Some(self.held_s()? * self.gpus? / 3600.0)
     }
 
     /// Share of its time that was spent measuring.
@@ -130,7 +131,10 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             ("launch", launch.launch.to_string()),
             ("node", usage.node.to_string()),
             ("gpus", launch.gpus.iter().join(" ")),
-            ("gpu_count", usage.gpus.to_string()),
+            (
+                "gpu_count",
+                usage.gpus.map_or_else(String::new, |gpus| gpus.to_string()),
+            ),
             ("started", launch.started_at.clone()),
             ("startup_s", figure(launch.ready_seconds(), 1)),
             ("ended", launch.exited_at.clone().unwrap_or_default()),
@@ -218,7 +222,7 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
         .partition(|usage| usage.held_s().is_some());
     let sum = |figure: fn(&LaunchUsage<'_>) -> f64| usages.iter().map(figure).sum::<f64>();
     let hours = sum(|usage| usage.gpu_hours().unwrap_or(0.0));
-    let measuring = sum(|usage| usage.gpus * usage.spent.measured_s / 3600.0);
+    let measuring = sum(|usage| usage.gpus.unwrap_or(0.0) * usage.spent.measured_s / 3600.0);
     let share = held_share(&usages).filter(|_| unknown.is_empty());
     let held = share.map_or(String::new(), |(gpus, share)| {
         format!(

@@ -127,10 +127,9 @@ fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord)
     let figures = result.into_iter().take_while(|(name, _)| name != "run_number");
     // The objects in our results are histograms, which no plot can use. vLLM's client writes no objects.
     let mut record: Params = figures.filter(|(_, value)| !value.is_object()).collect();
-    record.insert(
-        "gpu_count".into(),
-        json!(used_gpus(&server.params, &server.argv, &server.launches)),
-    );
+    if let Some(gpus) = used_gpus(&server.params, &server.argv, &server.launches) {
+        record.insert("gpu_count".into(), json!(gpus));
+    }
     if server.is_simulated() == Some(true) {
         record.insert("simulated".into(), json!(true));
     }

@@ -16,9 +16,10 @@ use vsweep_base::files::{MOST_RESULT, read};
 use vsweep_base::python_json;
 use vsweep_base::validity::{Code, Doubt, Validity, too_many_failed};
 use vsweep_plan::import::vllm_sweep;
+use vsweep_plan::spelling::is_degree;
 use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{Directory, State};
-use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
+use vsweep_record::table::{COMBO, Cell, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
 /// Finds a contradiction within a record of a tree, to complete a sentence that begins with the record.
 pub type Contradiction<'c> = &'c dyn Fn(&Params) -> Option<String>;
@@ -300,7 +301,8 @@ impl Record {
             bench: Some(&self.load),
             // Only `vsweep export` writes this key.
             simulated: (self.figures.get("simulated") == Some(&Cell::Bool(true))).then_some(true),
-            gpus: Some(count_gpus(&self.gpu_params(), &[])),
+            // As in vLLM's own charts, a server is on one GPU if its record does not say more.
+            gpus: count_gpus(&self.gpu_params(), &[]).or(Some(1.0)),
             metrics: Some(&self.figures),
             ..RunRow::default()
         });
@@ -335,10 +337,7 @@ impl Record {
 
     /// Parameters that decide the number of GPUs of its server. Those of the sweep override those of `--metadata`, whose values are texts.
     fn gpu_params(&self) -> Params {
-        let params = self
-            .figures
-            .iter()
-            .filter(|(name, _)| DEGREES.as_flattened().contains(name));
+        let params = self.figures.iter().filter(|(name, _)| is_degree(name));
         let mut params: Params = params.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
         params.extend(self.params.clone());
         params

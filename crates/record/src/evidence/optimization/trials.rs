@@ -256,7 +256,7 @@ impl<'a> Trials<'a> {
             return Trial::Failed;
         }
         let known = self.state.servers.get(server);
-        let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
+        let gpus = known.and_then(|known| used_gpus(&known.params, &known.argv, &known.launches));
         let replicas = f64::from(replicas_on(self.record.gpus, whole_gpus(gpus)).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return trial_of_cause(Some(failure.cause));
@@ -312,8 +312,8 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Incumbent
     })
 }
 
-/// Returns the settings of all servers, and the number of GPUs of each.
-fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
+/// Returns the settings of all servers, and the number of GPUs of each, if it is known.
+fn servers(state: &State) -> BTreeMap<ServerId, (Params, Option<f64>)> {
     let of = |(id, server): (&ServerId, &ServerRecord)| {
         let gpus = used_gpus(&server.params, &server.argv, &server.launches);
         (id.clone(), (server.params.clone(), gpus))

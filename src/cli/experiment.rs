@@ -120,11 +120,10 @@ pub fn read_plan(
         )));
     };
     let format = Format::of_text(text);
-    let extension = if format == Format::Json { "json" } else { "toml" };
-    let given = Manifest::plan_of(directory).unwrap_or_default();
-    // A plan without a name has the name of its file, so the path ends in the recorded name.
-    let path = given.with_file_name(format!("{name}.{extension}"));
-    let mut draft = plan::draft_of(text, format, &path, &World::real()).map_err(|errors| refuse(errors.into()))?;
+    let given = Manifest::plan_of(directory).unwrap_or_else(|| format!("{name}.toml").into());
+    let mut draft = plan::draft_of(text, format, &given, &World::real()).map_err(|errors| refuse(errors.into()))?;
+    // A plan without a name has the name of its file, which may have another one now.
+    name.clone_into(&mut draft.plan.name);
     adapt(&mut draft.plan);
     let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, SlowChecks::InDoubt, asking).map_err(refuse)?;
     plan.path = given;

@@ -2,8 +2,9 @@
 
 use crate::files::process_started;
 use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
-use crate::plan::Plan;
+use crate::plan::{Plan, Target};
 use crate::server::host;
+use crate::server::http::is_loopback;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +21,8 @@ const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
 
 /// Collects the facts. Runs git and `nvidia-smi`.
 pub async fn collect(plan: &Plan) -> Manifest {
-    let gpus = gpu::all().await;
+    let gpus = visible_gpus(plan).await;
+    let nodes = plan.serve.protocol.members.nodes;
     let folder = plan.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     Manifest {
@@ -31,6 +33,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
         cpus: std::thread::available_parallelism().map_or(0, usize::from),
         memory_bytes: memory_bytes(),
         gpu_driver: gpus.first().map(|gpu| gpu.driver.clone()),
+        first_gpus: (nodes > 1).then_some(gpus.len() as u32 * nodes),
         gpus: gpus.into_iter().map(|gpu| gpu.name).collect(),
         git_commit: git(folder, &["rev-parse", "HEAD"]).await,
         git_dirty: git(folder, &["status", "--porcelain", "--untracked-files=no"])
@@ -63,10 +66,18 @@ pub fn session() -> SessionStarted {
     }
 }
 
+/// Returns the GPUs that servers of a plan may use, as far as they are those of this machine.
+async fn visible_gpus(plan: &Plan) -> Vec<gpu::Gpu> {
+    match &plan.serve.target {
+        Target::Attach(url) if !is_loopback(url) => Vec::new(),
+        _ => gpu::visible(&BTreeMap::new()).await,
+    }
+}
+
 /// Returns properties that distinguish this machine from others, as far as they matter for measurements on the visible GPUs.
-pub async fn machine() -> Machine {
+pub async fn machine(plan: &Plan) -> Machine {
     let named = |name: &str| std::env::var(name).ok().filter(|node| !node.is_empty());
-    let gpus = gpu::visible(&BTreeMap::new()).await;
+    let gpus = visible_gpus(plan).await;
     let limits = match gpus.is_empty() {
         true => BTreeMap::new(),
         false => gpu::limits().await,

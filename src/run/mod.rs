@@ -26,7 +26,7 @@ use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{
-    Entry, Event, FIRST_SLOT, GroupBegun, LoadNames, Machine, Manifest, Recorder, SessionStarted, Shard, State,
+    Entry, Event, FIRST_SLOT, GroupBegun, LoadNames, Machine, Recorder, SessionStarted, Shard, State,
 };
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
@@ -182,17 +182,15 @@ impl Sweep<'_> {
         if let Some(left) = left.filter(|_| !is_spent) {
             interrupt.drain_after(left);
         }
-        let machine = facts::machine().await;
+        let machine = facts::machine(self.plan).await;
         self.begin(changes, Some(machine), writer).await?;
         // The starts of an optimisation are known once it is recorded.
         let is_left = has_work && (!outdated.is_empty() || writer.look(|state| self.schedule().has_work(state)));
         // Once the time is spent, only an edited plan is recorded.
         let has_work = is_left && !is_spent;
         let directory = writer.with(|recorder| recorder.directory().clone());
-        if self.share.is_none() || Manifest::gpus_of(&directory).is_none() {
-            let manifest = facts::collect(self.plan).await;
-            manifest.write(&directory, has_work, self.share.is_some())?;
-        }
+        let manifest = facts::collect(self.plan).await;
+        manifest.write(&directory, has_work, self.share.is_some())?;
         for (server, reason) in outdated.into_iter().filter(|_| has_work) {
             writer.record(Event::ResultsRetired { server, reason }).await?;
         }

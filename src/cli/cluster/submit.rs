@@ -4,7 +4,7 @@
 use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, recorded};
 use crate::cli::output;
 use crate::cli::plan_file::{self, PlanFile};
-use crate::cli::sweep::run::{noise_of_neighbours, settle_margins, write_plan};
+use crate::cli::sweep::run::{noise_of_neighbours, settle_gpus, settle_margins, write_plan};
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -52,7 +52,10 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
-        settle_margins(plan, &Directory::at(folder(args.output.as_deref(), plan)), true);
+        let directory = Directory::at(folder(args.output.as_deref(), plan));
+        settle_margins(plan, &directory, true);
+        // The workers know their GPUs.
+        settle_gpus(plan, &directory, |known, _| known);
     };
     let (plan, matrix, _) = args.file.open(adapt)?;
     refuse(&plan, &matrix)?;

@@ -4,7 +4,7 @@
 use crate::agenda::Ending;
 use crate::cli::experiment::{Owner, recorded_plan};
 use crate::cli::output;
-use crate::cli::sweep::run::{check_machine, find_node, leave, perform, settle_gpus, settle_margins};
+use crate::cli::sweep::run::{check_machine, find_node, gpus_here, leave, perform, settle_gpus, settle_margins};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::report::progress::Mode;
@@ -37,7 +37,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut recorder = Recorder::join(directory.clone())?;
     let (plan, matrix) = recorded_plan(&directory, recorder.state(), |plan| {
         settle_margins(plan, &directory, true);
-        settle_gpus(plan, &directory);
+        // A cluster shows a worker only its part of a node.
+        settle_gpus(plan, &directory, |known, plan| known.max(gpus_here(plan)));
     })?;
     let share = Share {
         leases: Leases::of(&directory, host()),

@@ -4,7 +4,7 @@ use crate::agenda::Schedule;
 use crate::cli::experiment::{exit_of, named_or_newest, options, read_plan};
 use crate::cli::forecast::{is_playable, options_at, seconds_left};
 use crate::cli::output::{self, OutputFormat};
-use crate::cli::sweep::run::settle_margins;
+use crate::cli::sweep::run::{settle_gpus, settle_margins};
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Shard, State};
@@ -132,7 +132,10 @@ impl WorkForecast {
         let read = read_plan(
             directory,
             state,
-            |plan| settle_margins(plan, directory, true),
+            |plan| {
+                settle_margins(plan, directory, true);
+                settle_gpus(plan, directory, |known, _| known);
+            },
             |_| Error::Reported,
         );
         let (plan, matrix) = read.ok()?;

@@ -24,7 +24,7 @@ use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
 use preflight::{answers, first_guesses, margins_in_words, predictions, server_seconds};
-pub use preflight::{check_machine, find_node, noise_of_neighbours, settle_gpus, settle_margins};
+pub use preflight::{check_machine, find_node, gpus_here, noise_of_neighbours, settle_gpus, settle_margins};
 use std::cell::OnceCell;
 use std::fs;
 use std::panic::resume_unwind;
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
     let directory = choose_directory(&args, &plan)?;
     args.owner.check(directory.root())?;
-    settle_gpus(&mut plan, &directory);
+    settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
     if let Some(what) = chosen_group(&plan).filter(|_| part.is_some() || args.shard != Shard::WHOLE) {

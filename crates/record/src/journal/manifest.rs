@@ -24,9 +24,10 @@ pub struct Manifest {
     pub cpus: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Names of the GPUs; empty without any.
+    /// Names of the GPUs that servers may use; empty without any.
     pub gpus: Vec<String>,
-    /// Number of GPUs of the first machine that had any, if this machine has another number.
+    /// Number of GPUs on which servers are compared, if it is another one: of all nodes of a server, of the first machine that had any, or
+    /// the most that a worker had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_gpus: Option<u32>,
     /// Version of the GPU driver.
@@ -59,15 +60,15 @@ impl Manifest {
             .then(|| std::iter::once(short).chain(manifest.options).collect())
     }
 
-    /// Returns the number of GPUs of the first machine of a directory that had any; `None` if none had, or if that is unknown. Servers are
-    /// compared on that many, whatever machine continues the experiment.
+    /// Returns the number of GPUs of the first machine of a directory that had any, or the most that one of its workers had; `None` if none
+    /// had, or if that is unknown. Servers are compared on that many, whatever machine continues the experiment.
     pub fn gpus_of(directory: &Directory) -> Option<u32> {
         Manifest::of(directory)?.gpus_that_count()
     }
 
     fn gpus_that_count(&self) -> Option<u32> {
-        let latest = self.gpus.len() as u32;
-        self.first_gpus.or(Some(latest).filter(|count| *count > 0))
+        let counting = self.first_gpus.unwrap_or(self.gpus.len() as u32);
+        (counting > 0).then_some(counting)
     }
 
     /// Returns what this manifest says of the plan, with what another one says of the machine.
@@ -86,10 +87,16 @@ impl Manifest {
     }
 
     /// Writes the manifest of the latest session. If that session has no work, the earlier manifest keeps what it says of the machine, and
-    /// a new one has no GPUs. A worker reads the recorded plan, so the earlier manifest keeps what it says of the plan.
+    /// a new one has no GPUs. A worker reads the recorded plan, so the earlier manifest keeps what it says of the plan; and a cluster shows
+    /// it only its part of a node, so the manifest changes only if it has more GPUs than the earlier ones.
     pub fn write(mut self, directory: &Directory, has_work: bool, is_worker: bool) -> Result<()> {
         let earlier = Manifest::of(directory);
-        let first_gpus = earlier.as_ref().and_then(Manifest::gpus_that_count);
+        let known = earlier.as_ref().and_then(Manifest::gpus_that_count);
+        let own = self.gpus_that_count().filter(|_| has_work);
+        if is_worker && known.is_some() && own <= known {
+            return Ok(());
+        }
+        let counting = if is_worker { own } else { known.or(own) };
         self = match earlier {
             Some(earlier) if is_worker && has_work => earlier.at(self),
             Some(earlier) if is_worker => earlier,
@@ -102,7 +109,7 @@ impl Manifest {
             _ => self,
         };
         let latest = self.gpus.len() as u32;
-        self.first_gpus = first_gpus.filter(|count| *count != latest);
+        self.first_gpus = counting.filter(|count| *count != latest);
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
         let mut text = serde_json::to_string_pretty(&self).expect("plain data always serialises");
         text.push('\n');
@@ -134,6 +141,27 @@ mod tests {
         assert_eq!(begin("c", 4, true), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, false), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, true), ("d".to_owned(), Some(8)));
+    }
+
+    #[test]
+    fn the_most_gpus_that_a_worker_had_are_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let begin = |gpus: usize, first_gpus: Option<u32>| {
+            let manifest = Manifest {
+                gpus: vec!["H100".to_owned(); gpus],
+                first_gpus,
+                ..Manifest::default()
+            };
+            manifest.write(&directory, true, true).expect("written");
+            Manifest::gpus_of(&directory)
+        };
+        assert_eq!(begin(0, None), None);
+        assert_eq!(begin(1, None), Some(1));
+        assert_eq!(begin(4, None), Some(4));
+        assert_eq!(begin(2, None), Some(4));
+        assert_eq!(begin(8, Some(16)), Some(16), "of two nodes");
+        assert_eq!(begin(8, None), Some(16));
     }
 
     #[test]

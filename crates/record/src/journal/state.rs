@@ -120,9 +120,12 @@ impl State {
         self.planning_session()?.compare.as_deref()
     }
 
-    /// Returns the optimisation that the plan asks for.
+    /// Returns the optimisation that the plan asks for, as the latest session with this plan designed it: the machine that submitted the plan
+    /// may not know the GPUs of the workers.
     pub fn optimization(&self) -> Option<&Optimization> {
-        self.planning_session()?.optimize.as_deref()
+        let plan = &self.planning_session()?.plan.sha256;
+        let mut latest = self.sessions.iter().rev();
+        latest.find(|session| session.plan.sha256 == *plan)?.optimize.as_deref()
     }
 
     /// Returns the starts that an optimisation asked for, each once, in the order in which they began.

@@ -37,7 +37,7 @@ pub use metric_set::{MetricSet, TableFigure};
 pub use points::{Point, PointOutcome, Points};
 pub use scalars::{RunFigures, read_scalars};
 pub use search_result::{SearchResult, search_results};
-pub use shares::{SOURCES, count_gpus, used_gpus, whole_gpus};
+pub use shares::{SOURCES, count_gpus, machine_gpus, used_gpus, whole_gpus};
 pub use stack::EXPERIMENT;
 pub use statistics::estimates::Spread;
 pub use statistics::pareto::{distinct, frontier, knee};

@@ -2,7 +2,7 @@
 //! tokens.
 
 use super::{Cell, Column, RunRow, Section, Table, are_alike, normal};
-use crate::journal::LaunchRecord;
+use crate::journal::{Directory, LaunchRecord, Manifest, ServerRecord, State};
 use serde_json::Value;
 use vsweep_plan::spelling::DEGREES;
 use vsweep_plan::{Params, Program, ServeCommand};
@@ -59,6 +59,19 @@ pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) ->
         0 => count_gpus(params, argv),
         given => Some(given as f64),
     }
+}
+
+/// Returns the number of GPUs on which the servers of an experiment are compared: the number in its manifest, or that of its widest server
+/// that became ready. `None` if the manifest has none, or if a server is behind a URL: its GPUs are elsewhere.
+pub fn machine_gpus(directory: &Directory, state: &State) -> Option<u32> {
+    let servers = state.servers.values();
+    let is_attached = |server: &ServerRecord| !server.name.is_empty() && server.argv.is_empty();
+    if servers.clone().any(is_attached) {
+        return None;
+    }
+    let ready = servers.filter(|server| server.was_ready());
+    let widths = ready.filter_map(|server| used_gpus(&server.params, &server.argv, &server.launches));
+    Some(Manifest::gpus_of(directory)?.max(widths.fold(0.0, f64::max).ceil() as u32))
 }
 
 /// Returns a number of GPUs for counting replicas: 0 if it is unknown or not whole.

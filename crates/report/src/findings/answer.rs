@@ -14,8 +14,8 @@ use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
 use vsweep_plan::ReportOptions;
 use vsweep_record::evidence::{Evidence, MARGIN};
-use vsweep_record::journal::{Directory, Manifest, RunRecord, State};
-use vsweep_record::table::{Better, Point, Points, Table, distinct, knee};
+use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::table::{Better, Point, Points, Table, distinct, knee, machine_gpus};
 use vsweep_strategy::stats::RequirementVerdict;
 
 /// The answer with the indices of its points in [`Points::points`].
@@ -97,14 +97,14 @@ fn with_evidence(
 
 /// Judges the experiment of a directory, on the GPUs of the machine in its manifest. The points adopt its estimates.
 pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, options: &ReportOptions) -> Answer {
-    let answer = judge(state, points, options, Manifest::gpus_of(directory));
+    let answer = judge(state, points, options, machine_gpus(directory, state));
     points.adopt(&answer);
     answer
 }
 
 /// Answers the questions of an experiment by a table of its runs, which are those of `state`.
 pub fn answer_by_table(directory: &Directory, state: &State, table: &Table, options: &ReportOptions) -> Answer {
-    judge(state, &Points::of(table), options, Manifest::gpus_of(directory))
+    judge(state, &Points::of(table), options, machine_gpus(directory, state))
 }
 
 /// Estimates some metrics from a table of runs, which are those of `state`. For results of other programs `state` is empty.

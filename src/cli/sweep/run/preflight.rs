@@ -8,7 +8,7 @@ use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
 use crate::evidence::Results;
-use crate::journal::{self, Check, Directory, Manifest, State};
+use crate::journal::{self, Check, Directory, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::twin::COUNT;
@@ -17,6 +17,7 @@ use crate::report::history::{self, History};
 use crate::report::{known_noise, metric_in_words};
 use crate::run::{Forecasts, Node, ServerSeconds, Sweep, host};
 use crate::selection::optimized::Predicted;
+use crate::table::machine_gpus;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,14 +53,26 @@ pub fn noise_of_neighbours(plan: &Plan, directory: &Directory, state: &State) ->
     known_noise(&folder, &host(), is_simulated(plan))
 }
 
-/// Sets the number of GPUs of a plan that states none: that of the machine on which the experiment began, or else of this machine.
-pub fn settle_gpus(plan: &mut Plan, directory: &Directory) {
-    let here = || {
-        let all = runtime().ok()?.block_on(gpu::all());
-        Some(all.len() as u32).filter(|count| *count > 0)
-    };
-    let settled = plan.report.gpus.or_else(|| Manifest::gpus_of(directory));
-    plan.report.gpus = settled.or_else(here);
+/// Sets the number of GPUs of a plan that states none to the one that `choose` makes of the number in the record. The GPUs of a server behind
+/// a URL are not known.
+pub fn settle_gpus(plan: &mut Plan, directory: &Directory, choose: impl FnOnce(Option<u32>, &Plan) -> Option<u32>) {
+    if plan.report.gpus.is_none() && matches!(plan.serve.target, Target::Launch(_)) {
+        let state = recorded_state(directory).unwrap_or_default();
+        plan.report.gpus = choose(machine_gpus(directory, &state), plan);
+    }
+}
+
+/// Returns the number of GPUs that a server of a plan may use, if its nodes are like this machine; `None` if this one has no GPU.
+pub fn gpus_here(plan: &Plan) -> Option<u32> {
+    let visible = runtime().ok()?.block_on(gpu::visible(&BTreeMap::new()));
+    let all = visible.len() as u32 * plan.serve.protocol.members.nodes;
+    (all > 0).then_some(all)
+}
+
+fn recorded_state(directory: &Directory) -> Option<State> {
+    directory
+        .is_experiment()
+        .then(|| journal::load(directory, Check::Lengths).ok())?
 }
 
 /// Describes the margins at the beginning of a comparison; `None` if the plan states a margin or the machine's noise is unknown.
@@ -79,9 +92,7 @@ pub fn margins_in_words(plan: &Plan) -> Option<String> {
 
 /// Returns the margins of the comparison that was begun in a directory, in percent, by metric.
 fn recorded_margins(directory: &Directory) -> Option<BTreeMap<String, f64>> {
-    let state = directory
-        .is_experiment()
-        .then(|| journal::load(directory, Check::Lengths).ok())??;
+    let state = recorded_state(directory)?;
     let family = &state.compared()?.family;
     // Converts the logarithm of a ratio to percent.
     let percent = |log: f64| (100.0 * log.exp_m1() * 1e6).round() / 1e6;

@@ -225,3 +225,24 @@ fn new_servers_are_predicted_as_those_of_the_record_were() {
         "as if it had been predicted with the others"
     );
 }
+
+#[test]
+fn the_latest_session_with_the_plan_knows_the_gpus() {
+    let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 2, 4]\n[bench.params]\n\
+                num_prompts = 9\n[optimize]\n";
+    let mut plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let mut state = State::default();
+    let mut begin = |gpus: Option<u32>, joined: bool| {
+        plan.report.gpus = gpus;
+        let Event::SessionStarted(begun) = session(&plan, &matrix, &Predictions::new()) else {
+            panic!("a session");
+        };
+        let begun = SessionStarted { joined, ..*begun };
+        state.apply_hypothetical(Event::SessionStarted(Box::new(begun)));
+        state.optimization().map(|own| own.gpus)
+    };
+    assert_eq!(begin(None, false), Some(None), "submitted where no GPU is");
+    assert_eq!(begin(Some(2), true), Some(Some(2)), "a worker");
+    assert_eq!(begin(Some(4), true), Some(Some(4)));
+}

@@ -10,7 +10,7 @@ mod machine;
 mod requirements;
 
 pub use addresses::check_side_by_side;
-pub use machine::check as check_machine;
+pub use machine::{check as check_machine, check_sizes};
 
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Runs, Side, Span, Target};
@@ -67,6 +67,8 @@ pub fn examine(draft: Draft, slow: SlowChecks, before_asking: fn(&Path)) -> Resu
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
         requirements::check_choice(&plan, matrix, &mut found);
+        check_sizes(&plan, matrix, &mut found);
+        machine::warn_of_config(&plan, matrix, &mut found);
         requirements::check(&plan, matrix, &mut found);
         if slow == SlowChecks::Always && plan.bench.runner == BenchRunner::Native {
             datasets::check(&plan, matrix, false, &mut found);

@@ -470,3 +470,33 @@ fn a_misspelt_parameter_is_told_where_it_is_set_and_not_where_it_is_named() {
     assert!(said.contains("no parameter is called `serve.max_num_seq`"), "{said}");
     assert!(said.contains("did you mean `serve.max_num_seqs`?"), "{said}");
 }
+
+#[test]
+fn an_optimisation_needs_a_server_that_fits_on_the_gpus() {
+    let check = |command: &str, sizes: &str, gpus: u32| {
+        vsweep(
+            &["check"],
+            &format!(
+                "[serve]\ncommand = \"{command}\"\n[serve.params]\n{sizes}\n[optimize]\n[bench.params]\nnum_prompts = 9\n\
+                 max_concurrency = [1, 8]\n[report]\ngpus = {gpus}\n"
+            ),
+        )
+    };
+    let sizes = "tensor_parallel_size = [4, 8]";
+    let refused = check("vllm serve m", sizes, 2);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("every server needs more than 2 GPUs"),
+        "{}",
+        said(&refused)
+    );
+    let fits = check("vllm serve m", sizes, 4);
+    assert!(!said(&fits).contains("every server"), "{}", said(&fits));
+    let unknown = check("vllm serve --config best.yaml", "max_num_seqs = [4, 8]", 2);
+    assert!(
+        said(&unknown).contains("warning: the number of GPUs is not known"),
+        "{}",
+        said(&unknown)
+    );
+    assert!(!said(&unknown).contains("every server"), "{}", said(&unknown));
+}

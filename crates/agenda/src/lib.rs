@@ -31,7 +31,7 @@ pub use chosen::compared;
 pub use finals::{Finals, advised, kept_metrics};
 pub use grid::Grid;
 pub use group::Group;
-pub use optimization::{Prediction, Predictions, needs_predictions, optimization, predicted_values};
+pub use optimization::{Prediction, Predictions, fits_gpus, needs_predictions, optimization, predicted_values};
 pub use schedule::{Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seed_of, seeded};

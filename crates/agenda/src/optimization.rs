@@ -93,8 +93,7 @@ pub fn optimization(
     let optimize = plan.optimize.as_ref()?;
     let machine_gpus = machine_gpus.or_else(|| recorded?.machine_gpus);
     let gpus_of = |server: &ServerConfig| gpus_of(plan, server, machine_gpus);
-    let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
-    let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
+    let servers: Vec<ServerConfig> = matrix.servers().filter(|server| fits_gpus(plan, server)).collect();
     let settings = Settings::of(&servers);
     let objective = objective(plan, optimize);
     let known: BTreeMap<&ServerId, &Contestant> = recorded
@@ -267,6 +266,13 @@ fn budget(optimize: &Optimize) -> Option<Budget> {
 fn gpus_of(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let given = plan.exec.gpus.filter(|_| machine_gpus.is_some_and(|gpus| gpus > 0));
     given.unwrap_or_else(|| count_gpus(&server.params, &server.argv).map_or(0, |gpus| gpus.round() as u32))
+}
+
+/// Returns true if a server fits on the user's GPUs, or its GPUs or theirs are not known.
+pub fn fits_gpus(plan: &Plan, server: &ServerConfig) -> bool {
+    plan.report
+        .gpus
+        .is_none_or(|gpus| gpus_of(plan, server, Some(gpus)) <= gpus)
 }
 
 /// Returns the number of servers like this one that can run at the same time, according to the plan and the machine's GPUs.

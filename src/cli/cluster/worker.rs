@@ -9,6 +9,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::report::progress::Mode;
 use crate::run::{Changes, Interrupt, Leases, Share, Sweep, chosen_group, group_name, host};
+use crate::units::show_many;
 use std::path::PathBuf;
 
 /// Work on a submitted experiment with other workers
@@ -43,6 +44,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let share = Share {
         leases: Leases::of(&directory, host()),
         group: args.group,
+        gpus: gpus_here(&plan),
     };
     let node = find_node(&plan);
     let sweep = Sweep {
@@ -56,12 +58,24 @@ pub fn run(args: Args) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     check_machine(&sweep, recorder.state())?;
+    let root = directory.root().display();
+    let left_to_larger = |state: &State| {
+        let names = sweep.left_to_larger(&share, state);
+        let seen = sweep.node.map(|node| node.capacity.gpus).or(share.gpus).unwrap_or(0);
+        let seen = show_many(u64::from(seen), "GPU");
+        let remedy = "start a worker where there are more";
+        (!names.is_empty()).then(|| format!("left in {root}, too large for {seen}: {}; {remedy}", names.join("; ")))
+    };
+    if !sweep.is_left_to(&share, recorder.state())
+        && let Some(left) = left_to_larger(recorder.state())
+    {
+        return Err(Error::Usage(left));
+    }
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &matrix, &plan);
     let state = recorder.snapshot();
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
     let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
-    let root = directory.root().display();
     let (why, exit) = match ending {
         Ending::Interrupted => (
             format!("interrupted; what is left in {root} is free for other workers"),
@@ -83,9 +97,8 @@ pub fn run(args: Args) -> Result<Exit> {
             Exit::Done,
         ),
         Ending::NothingLeft | Ending::Finished => {
-            output::say(format_args!(
-                "nothing left to do; `vsweep report {root}` makes the tables"
-            ));
+            let nothing = || format!("nothing left to do; `vsweep report {root}` makes the tables");
+            output::say(left_to_larger(recorder.state()).unwrap_or_else(nothing));
             return Ok(Exit::Done);
         }
     };

@@ -473,6 +473,37 @@ fn a_worker_waits_as_long_as_another_one_has_the_gpus() {
     node.0.wait_until_alone();
 }
 
+#[test]
+fn a_worker_leaves_what_is_too_large_for_its_gpus_to_others() {
+    let node = Node::new(
+        &PLAN
+            .replace("[4, 16]", "4")
+            .replace("parallel = 4", "parallel = \"gpus\""),
+    );
+    let submit = node.run(&["submit", "plan.toml", "-o", "out"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+    let small = || {
+        let mut small = node.vsweep(&["worker", "out"]);
+        crate::deadline::output(small.env("CUDA_VISIBLE_DEVICES", "1,2"))
+    };
+    let ended = small();
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let left = "too large for 2 GPUs: tensor_parallel_size=4;";
+    assert!(said(&ended).contains(left), "{}", said(&ended));
+    assert_eq!(servers_started(&node.out("out")).len(), 2);
+    let refused = small();
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("needs 4 GPUs, and there are 2"),
+        "{}",
+        said(&refused)
+    );
+    let ended = node.run(&["worker", "out"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    assert_eq!(servers_started(&node.out("out")).len(), 3);
+    node.0.wait_until_alone();
+}
+
 /// Both vsweeps take GPUs before the servers of either have filled them.
 #[test]
 fn two_vsweeps_on_one_machine_take_no_gpu_twice() {

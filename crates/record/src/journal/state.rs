@@ -124,8 +124,8 @@ impl State {
     /// may not know the GPUs of the workers.
     pub fn optimization(&self) -> Option<&Optimization> {
         let plan = &self.planning_session()?.plan.sha256;
-        let mut latest = self.sessions.iter().rev();
-        latest.find(|session| session.plan.sha256 == *plan)?.optimize.as_deref()
+        let latest = self.sessions.iter().rfind(|session| session.plan.sha256 == *plan);
+        latest?.optimize.as_deref()
     }
 
     /// Returns the starts that an optimisation asked for, each once, in the order in which they began.

@@ -1,29 +1,36 @@
 //! Preparations of `run` and `worker`: the check of the machine, values that stay as they were when the experiment began, and predictions.
 
-use crate::agenda::{Prediction, Predictions, predicted_values};
+use crate::agenda::{Prediction, Predictions, fits_gpus, predicted_values};
 use crate::answer::MetricNoise;
 use crate::cause::{Cause, Failure};
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
+use crate::cli::output;
 use crate::cli::plan_file;
 use crate::error::Result;
 use crate::evidence::Results;
 use crate::journal::{self, Check, Directory, State};
 use crate::lint;
+use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::twin::COUNT;
 use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, moved_results, needs_gpu};
 use crate::report::history::{self, History};
 use crate::report::{known_noise, metric_in_words};
-use crate::run::{Forecasts, Node, ServerSeconds, Sweep, host};
+use crate::run::{Forecasts, Node, ServerSeconds, Sweep, demand, host};
 use crate::selection::optimized::Predicted;
 use crate::table::machine_gpus;
 use crate::telemetry::gpu;
+use crate::units::{show_count, show_many};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of tokens that are simulated for the first guesses of searches, which takes about a second.
 const MOST_TOKENS: u64 = 20_000_000;
+
+/// Maximum number of servers that are named because they do not fit.
+const MOST_NAMED: usize = 5;
 
 /// Largest credible change of a predicted figure if one constant changes by a standard deviation, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
@@ -114,10 +121,43 @@ fn is_simulated(plan: &Plan) -> bool {
 /// Checks that this machine has everything that the remaining work needs. Prints what is missing, and returns an error.
 pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     let mut found = Diagnostics::default();
+    lint::check_sizes(sweep.plan, sweep.wanted, &mut found);
     if sweep.schedule().has_work(state) {
-        lint::check_machine(sweep.plan, sweep.wanted, sweep.node, &mut found);
+        lint::check_machine(sweep.plan, sweep.wanted, sweep.node, must_fit(sweep, state), &mut found);
+        print_too_large(sweep.plan, sweep.wanted);
     }
     plan_file::refuse(sweep.plan, found)
+}
+
+/// Names the servers that an optimisation leaves out, because they do not fit on the user's GPUs.
+fn print_too_large(plan: &Plan, matrix: &Matrix) {
+    let Some(gpus) = plan.report.gpus.filter(|_| plan.optimize.is_some()) else {
+        return;
+    };
+    let large = || matrix.servers().filter(|server| !fits_gpus(plan, server));
+    let mut names = large().take(MOST_NAMED).map(|server| plan.secrets.redact(&server.name));
+    let (names, more) = (names.join("; "), large().skip(MOST_NAMED).count() as u64);
+    if !names.is_empty() {
+        let more = if more > 0 {
+            format!("; and {} more", show_count(more))
+        } else {
+            String::new()
+        };
+        let gpus = show_many(u64::from(gpus), "GPU");
+        output::inform(format_args!("left out, too large for {gpus}: {names}{more}"));
+    }
+}
+
+/// Returns the servers that must fit on this machine. For a worker, those of one group are enough: it leaves others to other workers.
+fn must_fit<'a>(sweep: &'a Sweep<'_>, state: &State) -> Box<dyn Iterator<Item = ServerConfig> + 'a> {
+    let Some((share, node)) = sweep.share.zip(sweep.node) else {
+        return Box::new(sweep.wanted.servers());
+    };
+    let is_wanted = |group: &String| share.group.as_ref().is_none_or(|only| only == group);
+    let left = sweep.left(state).into_iter().filter(|(group, _)| is_wanted(group));
+    let needed = |server: &ServerConfig| demand(&sweep.plan.exec, node.capacity, server);
+    let narrowest = left.min_by_key(|(_, servers)| servers.iter().map(needed).max());
+    Box::new(narrowest.into_iter().flat_map(|(_, servers)| servers))
 }
 
 /// Returns the resources of this machine that the plan divides among servers; `None` if servers run one after the other.
@@ -253,7 +293,6 @@ fn slope(here: Option<Predicted>, moved: Option<Predicted>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{Matrix, ServerConfig};
     use crate::plan::{Format, World, parse};
     use crate::rehearse::Card;
     use crate::sim::engine::gpu::Gpu;

@@ -38,8 +38,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut recorder = Recorder::join(directory.clone())?;
     let (plan, matrix) = recorded_plan(&directory, recorder.state(), |plan| {
         settle_margins(plan, &directory, true);
-        // A cluster shows a worker only its part of a node.
-        settle_gpus(plan, &directory, |known, plan| known.max(gpus_here(plan)));
+        settle_gpus(plan, &directory, |known, plan| match args.group {
+            // The start follows from the number that `vsweep submit` knew, and a cluster shows only a part of a node.
+            Some(_) => known.or_else(|| gpus_here(plan)),
+            None => known.max(gpus_here(plan)),
+        });
     })?;
     let share = Share {
         leases: Leases::of(&directory, host()),

@@ -477,6 +477,7 @@ fn a_worker_waits_as_long_as_another_one_has_the_gpus() {
 fn a_worker_leaves_what_is_too_large_for_its_gpus_to_others() {
     let node = Node::new(
         &PLAN
+            .replace("version = 1", "version = 1\nname = \"packed\"")
             .replace("[4, 16]", "4")
             .replace("parallel = 4", "parallel = \"gpus\""),
     );
@@ -498,6 +499,7 @@ fn a_worker_leaves_what_is_too_large_for_its_gpus_to_others() {
         "{}",
         said(&refused)
     );
+    assert!(said(&refused).contains("plan.toml:"), "{}", said(&refused));
     let ended = node.run(&["worker", "out"]);
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
     assert_eq!(servers_started(&node.out("out")).len(), 3);

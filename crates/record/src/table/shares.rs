@@ -2,7 +2,7 @@
 //! tokens.
 
 use super::{Cell, Column, RunRow, Section, Table, are_alike, normal};
-use crate::journal::{Directory, LaunchRecord, Manifest, ServerRecord, State};
+use crate::journal::{Directory, LaunchRecord, Manifest, State};
 use serde_json::Value;
 use vsweep_plan::spelling::DEGREES;
 use vsweep_plan::{Params, Program, ServeCommand};
@@ -62,14 +62,13 @@ pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) ->
 }
 
 /// Returns the number of GPUs on which the servers of an experiment are compared: the number in its manifest, or that of its widest server
-/// that became ready. `None` if the manifest has none, or if a server is behind a URL: its GPUs are elsewhere.
+/// that became ready. `None` if the manifest has none, or if all servers are behind URLs: their GPUs are elsewhere.
 pub fn machine_gpus(directory: &Directory, state: &State) -> Option<u32> {
-    let servers = state.servers.values();
-    let is_attached = |server: &ServerRecord| !server.name.is_empty() && server.argv.is_empty();
-    if servers.clone().any(is_attached) {
+    let servers = || state.servers.values();
+    if !state.servers.is_empty() && servers().all(|server| server.argv.is_empty()) {
         return None;
     }
-    let ready = servers.filter(|server| server.was_ready());
+    let ready = servers().filter(|server| server.was_ready());
     let widths = ready.filter_map(|server| used_gpus(&server.params, &server.argv, &server.launches));
     Some(Manifest::gpus_of(directory)?.max(widths.fold(0.0, f64::max).ceil() as u32))
 }
@@ -393,6 +392,60 @@ mod tests {
         assert_eq!(count(json!({}), "vllm serve m --config best.yaml -tp 4"), Some(4.0));
         assert_eq!(count(json!({"tp": 8}), ""), Some(8.0), "behind a URL");
         assert_eq!(count(json!({}), "sglang serve --model-path m"), Some(1.0));
+    }
+}
+
+#[cfg(test)]
+mod machine_tests {
+    use super::*;
+    use crate::journal::{Event, GroupBegun, ServerDescription, ServerReady};
+    use vsweep_base::ids::ServerId;
+
+    fn begin(state: &mut State, name: &str, command: &str) -> ServerId {
+        let server = ServerId(name.into());
+        let config = ServerDescription {
+            name: name.to_owned(),
+            argv: command.split_whitespace().map(String::from).collect(),
+            ..ServerDescription::default()
+        };
+        let begun = GroupBegun {
+            server: server.clone(),
+            config,
+            ..GroupBegun::default()
+        };
+        state.apply_hypothetical(Event::GroupBegun(Box::new(begun)));
+        server
+    }
+
+    #[test]
+    fn servers_are_compared_on_no_fewer_gpus_than_one_of_them_used() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let manifest = Manifest {
+            gpus: vec!["H100".to_owned(); 4],
+            ..Manifest::default()
+        };
+        manifest.write(&directory, true, false).expect("written");
+        let mut state = State::default();
+        assert_eq!(machine_gpus(&directory, &state), Some(4));
+        let server = begin(&mut state, "a", "vllm serve m -tp 8");
+        assert_eq!(machine_gpus(&directory, &state), Some(4), "it may not start");
+        state.apply_hypothetical(Event::ServerStarting {
+            server: server.clone(),
+            slot: 0,
+            launch: 1,
+            gpus: Vec::new(),
+        });
+        let ready = ServerReady {
+            server,
+            launch: 1,
+            ..ServerReady::default()
+        };
+        state.apply_hypothetical(Event::ServerReady(Box::new(ready)));
+        assert_eq!(machine_gpus(&directory, &state), Some(8));
+        let mut attached = State::default();
+        begin(&mut attached, "a", "");
+        assert_eq!(machine_gpus(&directory, &attached), None, "behind a URL");
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
     };
     let has_failed = !comparison.failed_base.is_empty() || !comparison.failed_new.is_empty();
     let breaks_limit = comparison.requirements().any(|found| found != RequirementVerdict::Met);
-    if has_failed || comparison.loses_requests || breaks_limit || by_chance(comparison).is_some() {
+    if has_failed || comparison.has_losses || breaks_limit || by_chance(comparison).is_some() {
         return None;
     }
     let decided = by_metric(comparison).into_iter().rev().map(|(metric, all)| {

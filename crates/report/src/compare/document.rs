@@ -1,6 +1,6 @@
 //! Writes a comparison as text, as Markdown and as one offline page, all from the same data, and as JSON in the Bencher Metric Format.
 
-use super::words::{DROPPED, HEADS, STARTS, cells, show_limit, tally, word};
+use super::words::{DROPPED, HEADS, STARTS, cells, grounds, show_limit, tally, word};
 use super::{Comparison, Figure, LimitVerdict, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
@@ -92,21 +92,21 @@ pub fn to_bmf(comparison: &Comparison) -> String {
 /// Data for all text forms.
 fn parts(comparison: &Comparison) -> Value {
     let of_limit = |judged: &LimitVerdict| {
+        let measured = judged.measured.as_ref();
         [
             show_limit(&judged.limit),
             judged.settings.clone(),
-            change(judged.ratio),
-            format!("{:.3}", judged.p_value),
+            grounds(judged, measured.map(|measured| change(measured.ratio))),
+            measured.map_or(String::new(), |measured| format!("{:.3}", measured.p_value)),
             word(judged.requirement),
         ]
     };
     // A point without a valid run breaks every limit, or leaves it undecided.
-    let of_lone = |(settings, side, requirement): (&String, &str, RequirementVerdict)| {
-        let why = format!("no valid run in {side}");
+    let of_lone = |(settings, why, requirement): (&String, &str, RequirementVerdict)| {
         let row = [
             "(all)".to_owned(),
             settings.clone(),
-            why,
+            why.to_owned(),
             String::new(),
             word(requirement),
         ];

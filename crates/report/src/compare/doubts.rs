@@ -1,10 +1,10 @@
-//! Doubts about a comparison: simulated sides, suspect runs, failures, servers of other sessions, and different nodes. A difference between
+//! Doubts about a comparison: simulated and unfinished sides, targets, suspect runs, failures, servers of other sessions, and different nodes. A difference between
 //! nodes looks like a difference between the sides.
 
 use super::Side;
 use super::matching::PointPair;
-use crate::findings::nodes;
-use crate::texts::words::show_some;
+use crate::findings::{losses, nodes};
+use crate::texts::words::{show_number, show_some};
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_base::units::show_many;
@@ -18,6 +18,41 @@ pub fn of_simulation(base: &Side, new: &Side) -> Option<String> {
         .filter(|(side, _)| side.is_simulated());
     let sides = simulated.map(|(_, name)| name).join(" and ");
     (!sides.is_empty()).then(|| format!("{sides}: simulated"))
+}
+
+/// Names the sides whose sweep has not finished.
+pub fn of_unfinished(base: &Side, new: &Side) -> Vec<String> {
+    let sides = [(base, "base"), (new, "new")].into_iter();
+    let unfinished = sides.filter_map(|(side, name)| Some((name, side.unfinished.as_ref()?)));
+    unfinished
+        .map(|(name, left)| format!("{name} is not finished: {left}"))
+        .collect()
+}
+
+/// Names the loads that both sides hold for each target, because figures of a search are not compared; `None` without a common target.
+pub fn of_targets(base: &Side, new: &Side) -> Option<String> {
+    let held = targets(base, new)
+        .map(|(name, base, new)| format!("{name} {}", both(base, new)))
+        .join("; ");
+    (!held.is_empty()).then(|| format!("targets are not compared: {held}"))
+}
+
+/// The targets for which the new side holds less than the base, with both loads.
+pub fn lower_targets(base: &Side, new: &Side) -> Vec<(String, String)> {
+    let lower = targets(base, new).filter(|(_, base, new)| new < base);
+    lower
+        .map(|(name, base, new)| (format!("target {name}"), both(base, new)))
+        .collect()
+}
+
+/// The targets that both sides searched, with the highest load of each.
+fn targets<'s>(base: &'s Side, new: &'s Side) -> impl Iterator<Item = (&'s String, f64, f64)> {
+    let base = base.targets.iter();
+    base.filter_map(move |(name, held)| Some((name, *held, *new.targets.get(name)?)))
+}
+
+fn both(base: f64, new: f64) -> String {
+    format!("up to {} in base, {} in new", show_number(base), show_number(new))
 }
 
 /// Describes points that rest on suspect runs; `None` if there are none.
@@ -60,37 +95,14 @@ pub fn of_failures(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) ->
 
 /// The share of requests that failed in the judged runs of some points.
 fn failed_share(points: &Points<'_>, of: &[&Point]) -> f64 {
-    let (failed, all) = requests(points, of);
+    let (failed, all) = losses::requests(points, of);
     failed / all.max(1.0)
-}
-
-/// Number of failed requests, and of all requests, in the judged runs of some points.
-fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
-    let rows = || of.iter().flat_map(|point| &point.used);
-    let sum = |name: &str| -> f64 { rows().filter_map(|row| points.runs.cell(name, *row).number()).sum() };
-    let failed = sum("failed");
-    (failed, failed + sum("completed"))
-}
-
-/// Growth of the share of failed requests that does not matter.
-const NEGLIGIBLE: f64 = 0.01;
-/// Number of standard errors beyond which a difference of shares is not due to chance.
-const BEYOND_CHANCE: f64 = 3.0;
-
-/// Returns true if the share of failed requests is larger on the new side than on the base, by more than a hundredth and by more than
-/// chance (z-test of two shares). The latencies of the remaining requests are then those of a smaller load.
-pub fn loses_requests(pair: &PointPair<'_>, sides: &(Points<'_>, Points<'_>)) -> bool {
-    let (base, of_base) = requests(&sides.0, &[pair.base]);
-    let (new, of_new) = requests(&sides.1, &[pair.new]);
-    let share = (base + new) / (of_base + of_new).max(1.0);
-    let error = (share * (1.0 - share) * (1.0 / of_base.max(1.0) + 1.0 / of_new.max(1.0))).sqrt();
-    let growth = new / of_new.max(1.0) - base / of_base.max(1.0);
-    growth > NEGLIGIBLE && growth > BEYOND_CHANCE * error
 }
 
 /// Names the points at which the new side loses requests; `None` if there are none.
 pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) -> Option<String> {
-    let lost = pairs.iter().filter(|pair| loses_requests(pair, sides));
+    let loses = |pair: &&PointPair<'_>| losses::loses_requests((&sides.0, pair.base), (&sides.1, pair.new));
+    let lost = pairs.iter().filter(loses);
     let settings = lost.map(|pair| &pair.settings).collect_vec();
     let more = match settings.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),

@@ -1,6 +1,6 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
-use super::words::{HEADS, cells, show_limit, tally};
+use super::words::{HEADS, cells, grounds, show_limit, tally};
 use super::{Comparison, Figure, LimitVerdict};
 use crate::html::text;
 use crate::texts::changes::change_within;
@@ -32,7 +32,7 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = limits.chain(
         comparison
             .lone()
-            .map(|(settings, side, requirement)| of_lone(settings, side, requirement)),
+            .map(|(settings, why, requirement)| of_lone(settings, why, requirement)),
     );
     let figures = comparison.points.iter();
     let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
@@ -48,6 +48,7 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
         skipped => count(comparison, RequirementVerdict::Undecided),
         cases,
         tally => tally(comparison),
+        notes => comparison.notes(),
     };
     (tests, suite)
 }
@@ -56,33 +57,40 @@ fn count(comparison: &Comparison, requirement: RequirementVerdict) -> usize {
     comparison.requirements().filter(|found| *found == requirement).count()
 }
 
-/// The case of a limit at a point: the change with its interval, both values and the p-value.
+/// The case of a limit at a point: the change with its interval, both values and the p-value, and the reason if there is another.
 fn of_limit(judged: &LimitVerdict) -> Value {
-    let text = format!(
-        "{}, {} -> {}, p = {:.3}",
-        change_within(judged.ratio, Some(judged.interval)),
-        show_number(judged.base),
-        show_number(judged.new),
-        judged.p_value
-    );
+    let change = judged.measured.as_ref().map(|measured| {
+        format!(
+            "{}, {} -> {}, p = {:.3}",
+            change_within(measured.ratio, Some(measured.interval)),
+            show_number(measured.base),
+            show_number(measured.new),
+            measured.p_value
+        )
+    });
+    let text = grounds(judged, change);
+    let remedy = if judged.reason.is_none() {
+        "; measure more starts"
+    } else {
+        ""
+    };
     let is = |requirement: RequirementVerdict| judged.requirement == requirement;
     context! {
         name => format!("{} at {}", show_limit(&judged.limit), judged.settings),
         class => "limit",
         failed => is(RequirementVerdict::Broken).then(|| text.clone()),
-        skipped => is(RequirementVerdict::Undecided).then(|| format!("undecided: {text}; measure more starts")),
+        skipped => is(RequirementVerdict::Undecided).then(|| format!("undecided: {text}{remedy}")),
         lines => is(RequirementVerdict::Met).then(|| vec![text]),
     }
 }
 
-/// The case of a point of which only one side has a valid run.
-fn of_lone(settings: &str, side: &str, requirement: RequirementVerdict) -> Value {
-    let text = format!("no run in {side} is valid; see the failures in its report");
+/// The case of a point at which every limit has one result.
+fn of_lone(settings: &str, why: &str, requirement: RequirementVerdict) -> Value {
     context! {
-        name => format!("valid run at {settings}"),
+        name => format!("(all) at {settings}"),
         class => "limit",
-        failed => (requirement == RequirementVerdict::Broken).then(|| text.clone()),
-        skipped => (requirement == RequirementVerdict::Undecided).then(|| format!("undecided: {text}")),
+        failed => (requirement == RequirementVerdict::Broken).then_some(why),
+        skipped => (requirement == RequirementVerdict::Undecided).then(|| format!("undecided: {why}")),
     }
 }
 

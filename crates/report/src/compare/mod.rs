@@ -7,6 +7,7 @@ mod document;
 mod doubts;
 mod frontiers;
 mod junit;
+mod limits;
 mod matching;
 mod side;
 mod words;
@@ -14,10 +15,12 @@ mod words;
 pub use dashboard::{Speed, to_dashboard, valid_loads};
 pub use document::{to_bmf, to_html, to_markdown, to_text};
 pub use junit::to_junit;
+pub use limits::{LimitRatio, LimitVerdict};
 pub(super) use side::between_servers;
 pub use side::{Change, Side};
 pub(super) use words::word;
 
+use super::findings::losses::loss;
 use super::names::PointNames;
 use itertools::Itertools;
 use matching::{PointMatches, PointPair, match_points};
@@ -87,9 +90,12 @@ pub struct Comparison {
     /// True if the question has limits.
     #[serde(skip)]
     pub is_limited: bool,
-    /// True if the new side loses requests at a point, so that its figures are of the rest alone.
+    /// True if the new side loses requests or runs at a point, so that its figures are of the rest alone.
     #[serde(skip)]
-    pub loses_requests: bool,
+    pub has_losses: bool,
+    /// Points and targets where every limit is undecided, with the reason.
+    #[serde(skip)]
+    pub unknown: Vec<(String, String)>,
     /// Result of each limit at each point that both sides measured.
     pub limits: Vec<LimitVerdict>,
     /// The noise of each metric, of the base and of the new side.
@@ -126,28 +132,6 @@ pub struct Figure {
     pub starts: (usize, usize),
     /// If undecided: the further starts per side that would decide in four of five cases.
     pub more_starts: Option<usize>,
-}
-
-/// A limit at one point.
-#[derive(Debug, Clone, Serialize)]
-pub struct LimitVerdict {
-    /// The limit.
-    #[serde(flatten)]
-    pub limit: Limit,
-    /// The point, by its settings.
-    pub settings: String,
-    /// The base's estimate.
-    pub base: f64,
-    /// The new side's estimate.
-    pub new: f64,
-    /// New over base.
-    pub ratio: f64,
-    /// The 95 % interval of the ratio.
-    pub interval: (f64, f64),
-    /// Result of the limit.
-    pub requirement: RequirementVerdict,
-    /// Probability of so extreme a ratio by chance if the limit is kept, after Holm's correction.
-    pub p_value: f64,
 }
 
 impl Question {
@@ -204,7 +188,7 @@ impl Comparison {
                 .map(|pair| (pair.base.id.to_string(), pair.new.id.to_string()))
                 .collect(),
             margin: &|metric| question.margins.percent_of(metric) / 100.0,
-            limits: question.limits.iter().map(to_limit).collect(),
+            limits: question.limits.iter().map(limits::to_limit).collect(),
         });
         let by_place = compared
             .points
@@ -221,31 +205,17 @@ impl Comparison {
         if question.metrics.is_empty() {
             drop_repeated(&mut points);
         }
-        let limits = pairs
-            .iter()
-            .cartesian_product(&question.limits)
-            .filter_map(|(pair, limit)| {
-                let sought = to_limit(limit);
-                let mut judged = compared.limits.iter();
-                let judged = judged.find(|judged| {
-                    judged.base == *pair.base.id && judged.metric == sought.metric && judged.change == sought.change
-                })?;
-                let point = of_pair(pair, &limit.metric)?;
-                let requirement = match doubts::loses_requests(pair, &sides) {
-                    true => RequirementVerdict::Broken,
-                    false => judged.requirement,
-                };
-                Some(LimitVerdict {
-                    limit: limit.clone(),
-                    settings: pair.settings.clone(),
-                    base: point.was.value,
-                    new: point.is.value,
-                    ratio: point.ratio.value,
-                    interval: (point.ratio.low, point.ratio.high),
-                    requirement,
-                    p_value: judged.p_value,
-                })
-            });
+        let loses = |pair: &PointPair<'_>| loss((&sides.0, pair.base), (&sides.1, pair.new)).is_some();
+        let missing = [
+            (&base.unfinished, &only_new, "base"),
+            (&new.unfinished, &only_base, "new"),
+        ];
+        let missing = missing.into_iter().filter(|(unfinished, ..)| unfinished.is_some());
+        let missing = missing.flat_map(|(_, lone, side)| {
+            let why = format!("not measured in {side}, which is not finished");
+            lone.iter().map(move |settings| (settings.clone(), why.clone()))
+        });
+        let unknown = missing.chain(doubts::lower_targets(base, new)).collect();
         let changes = side::between((base, new), (&sides.0, &sides.1), &pairs, &keys);
         let found = Comparison {
             base: base.name.clone(),
@@ -256,6 +226,8 @@ impl Comparison {
             nodes: doubts::of_nodes(base, new, &pairs),
             doubts: doubts::of_simulation(base, new)
                 .into_iter()
+                .chain(doubts::of_unfinished(base, new))
+                .chain(doubts::of_targets(base, new))
                 .chain(doubts::of_runs(&pairs))
                 .chain(doubts::of_failures(&pairs, &sides))
                 .chain(doubts::of_lost_requests(&pairs, &sides))
@@ -267,8 +239,9 @@ impl Comparison {
             failed_base,
             failed_new,
             is_limited: !question.limits.is_empty(),
-            loses_requests: pairs.iter().any(|pair| doubts::loses_requests(pair, &sides)),
-            limits: limits.collect(),
+            has_losses: pairs.iter().any(loses),
+            unknown,
+            limits: limits::judge(&pairs, &sides, &question.limits, &compared),
             noise: (compared.base_noise, compared.new_noise),
         };
         match found.unanswered(question).filter(|_| !found.points.is_empty()) {
@@ -290,7 +263,12 @@ impl Comparison {
         let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
         let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
         let mut limits = question.limits.iter();
-        let is_unjudged = |limit: &&Limit| self.limits.iter().all(|judged| judged.limit != **limit);
+        let is_open =
+            |judged: &LimitVerdict| judged.measured.is_none() && judged.requirement == RequirementVerdict::Undecided;
+        let is_unjudged = |limit: &&Limit| {
+            let mut own = self.limits.iter().filter(|judged| judged.limit == **limit);
+            own.all(is_open)
+        };
         let absent = metrics.find(is_absent).map(|metric| (metric, "choose"));
         absent.or_else(|| Some((&limits.find(is_unjudged)?.metric, "limit")))
     }
@@ -316,17 +294,15 @@ impl Comparison {
         judged.chain(self.lone().map(|(.., requirement)| requirement))
     }
 
-    /// The points that have no valid run on one side, with the name of that side and the result of every limit there: broken if it is the
-    /// new side, undecided if it is the base.
-    fn lone(&self) -> impl Iterator<Item = (&String, &'static str, RequirementVerdict)> {
-        let sides = [
-            (&self.failed_new, "new", RequirementVerdict::Broken),
-            (&self.failed_base, "base", RequirementVerdict::Undecided),
-        ];
-        let points = sides
-            .into_iter()
-            .flat_map(|(failed, side, requirement)| failed.iter().map(move |settings| (settings, side, requirement)));
-        points.filter(|_| self.is_limited)
+    /// The points at which every limit has one result, with the reason: broken without a valid run in the new side, else undecided.
+    fn lone(&self) -> impl Iterator<Item = (&String, &str, RequirementVerdict)> {
+        let new = self.failed_new.iter();
+        let new = new.map(|settings| (settings, "no valid run in new", RequirementVerdict::Broken));
+        let base = self.failed_base.iter();
+        let base = base.map(|settings| (settings, "no valid run in base", RequirementVerdict::Undecided));
+        let unknown = self.unknown.iter();
+        let unknown = unknown.map(|(settings, why)| (settings, why.as_str(), RequirementVerdict::Undecided));
+        new.chain(base).chain(unknown).filter(|_| self.is_limited)
     }
 
     /// A sentence about noise between starts that was assumed, because too few starts repeat a config on a side.
@@ -340,7 +316,8 @@ impl Comparison {
         let assumed = assumed.into_iter().flatten().collect_vec();
         (!assumed.is_empty()).then(|| {
             format!(
-                "noise between starts is assumed ({}), because fewer than four starts repeat a config; raise `starts` in the plan",
+                "noise between starts is assumed ({}), because configs have fewer than four starts beyond their first; raise `starts` in \
+                 the plan",
                 assumed.join(", ")
             )
         })
@@ -350,14 +327,6 @@ impl Comparison {
     fn notes(&self) -> Vec<String> {
         let notes = self.assumed().into_iter().chain(self.nodes.clone());
         notes.chain(self.doubts.iter().cloned()).collect()
-    }
-}
-
-/// The limit in the form that `vsweep_answer` takes.
-fn to_limit(limit: &Limit) -> vsweep_answer::Limit {
-    vsweep_answer::Limit {
-        metric: limit.metric.clone(),
-        change: limit.percent / 100.0,
     }
 }
 

@@ -16,7 +16,7 @@ use vsweep_base::units::show_many;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
-use vsweep_record::table::{Filter, Point, Points, Table};
+use vsweep_record::table::{Filter, Point, Points, Table, search_results};
 
 /// The results of one side, and the known facts about their machine and servers.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,10 @@ pub struct Side {
     pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers. A flag is named as a setting, such as `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
+    /// The work that its sweep has left, in words; `None` if it is finished or unknown.
+    pub unfinished: Option<String>,
+    /// The highest load that any of its servers holds for each target; 0 if none holds any.
+    pub targets: BTreeMap<String, f64>,
     /// Descriptions of damaged run files.
     pub damaged: Vec<String>,
 }
@@ -69,6 +73,8 @@ impl Side {
             noise: state.known_noise().to_vec(),
             facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
             servers: of_servers(&state),
+            unfinished: unfinished(&state),
+            targets: targets(&state),
             table,
             damaged,
         })
@@ -123,6 +129,24 @@ impl Side {
             ..self.clone()
         }
     }
+}
+
+fn unfinished(state: &State) -> Option<String> {
+    let (left, planned) = (state.open_work(), state.planning_session()?);
+    let all = match planned.searches {
+        0 => show_many(planned.runs, "run"),
+        all => show_many(all, "search"),
+    };
+    (left > 0).then(|| format!("{left} of {all} left"))
+}
+
+fn targets(state: &State) -> BTreeMap<String, f64> {
+    let mut held: BTreeMap<String, f64> = BTreeMap::new();
+    for result in search_results(state) {
+        let most = held.entry(result.target.name.clone()).or_default();
+        *most = most.max(result.load().unwrap_or(0.0));
+    }
+    held
 }
 
 /// Facts that differ between any two sweeps and do not affect their figures.

@@ -1,13 +1,13 @@
 //! The words of a comparison: the columns of a row, limits, the tally.
 
-use super::{Comparison, Figure};
+use super::{Comparison, Figure, LimitVerdict};
 use crate::ordered::Ordered;
 use crate::texts::changes::change_and_interval;
 use crate::texts::words::{name, show_figure};
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
-use vsweep_answer::Verdict;
+use vsweep_answer::{RequirementVerdict, Verdict};
 use vsweep_plan::Limit;
 use vsweep_strategy::stats::normal_quantile;
 
@@ -56,6 +56,11 @@ pub fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
+/// The change behind the result of a limit, as `change` formats it, and the reason if there is another.
+pub fn grounds(judged: &LimitVerdict, change: Option<String>) -> String {
+    change.iter().chain(&judged.reason).join("; ")
+}
+
 /// Most metrics with a common margin that are named. If there are more, only their number is given.
 const MOST_METRICS: usize = 2;
 
@@ -65,10 +70,11 @@ const MANY: usize = 20;
 const BY_CHANCE: f64 = 0.05;
 
 /// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and each
-/// difference is so small that it may be the largest of so many by chance.
+/// difference is so small that it may be the largest of so many by chance. `None` if a limit is not met or the new side loses something.
 pub(super) fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
-    if all < MANY {
+    let is_unmet = |found: RequirementVerdict| found != RequirementVerdict::Met;
+    if all < MANY || comparison.has_losses || comparison.requirements().any(is_unmet) {
         return None;
     }
     let is_decided = |figure: &&Figure| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
@@ -167,7 +173,8 @@ mod tests {
             failed_base: Vec::new(),
             failed_new: Vec::new(),
             is_limited: false,
-            loses_requests: false,
+            has_losses: false,
+            unknown: Vec::new(),
             limits: Vec::new(),
             noise: (Vec::new(), Vec::new()),
         }
@@ -190,7 +197,14 @@ mod tests {
     fn large_differences_are_never_called_chance() {
         let large = tally(&two_regressed(0.59, (0.51, 0.68)));
         assert!(!large.contains("beyond chance"), "{large}");
-        let small = tally(&two_regressed(0.95, (0.92, 0.99)));
-        assert!(small.starts_with("no difference beyond chance"), "{small}");
+        let mut small = two_regressed(0.95, (0.92, 0.99));
+        assert!(
+            tally(&small).starts_with("no difference beyond chance"),
+            "{}",
+            tally(&small)
+        );
+        small.is_limited = true;
+        small.failed_new = vec!["concurrency 8".to_owned()];
+        assert!(!tally(&small).contains("beyond chance"), "a limit is broken");
     }
 }

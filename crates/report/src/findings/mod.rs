@@ -7,6 +7,7 @@ pub(super) mod cautions;
 pub(super) mod compared;
 pub mod failures;
 pub mod goals;
+pub(super) mod losses;
 pub(super) mod nearest;
 pub(super) mod nodes;
 pub(super) mod ranking;

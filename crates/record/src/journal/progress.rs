@@ -197,7 +197,10 @@ impl ComparisonDesign {
             let values = counted[asked.load]
                 .iter()
                 .filter_map(|run| run.figures().get(&asked.metric));
-            Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
+            let values: Vec<f64> = values.collect();
+            let is_zero = !values.is_empty() && values.iter().all(|value| *value == 0.0);
+            let of_zeros = is_zero.then_some(f64::NEG_INFINITY);
+            of_zeros.or_else(|| Some(Start::of(&values)?.mean()))
         };
         let logs: Logs = self.family.iter().map(log).collect();
         let quiet = |(asked, log): (&AskedMetric, &Option<f64>)| log.filter(|_| !disturbed[asked.load]);
@@ -271,6 +274,7 @@ impl Selection {
             (Selection::Pairs(paired), Some(slot)) => paired.add(slot, logs),
             (Selection::Axis(bisected), None) => {
                 let log = logs.and_then(|logs| logs.first().copied().flatten());
+                let log = log.filter(|log| log.is_finite());
                 bisected.add(wanted.entrant, log);
             }
             _ => unreachable!("only starts that were asked for have results"),

@@ -5,10 +5,13 @@
 //! member. [`PairedComparison`] chooses the next start and looks at the ratios after each complete pair. At each look it decides the
 //! members that it can, with Holm's correction for the size of the family. [`Member`] judges the ratios of one member.
 
+mod member;
+
+pub use member::Member;
+
 use super::Arm;
-use crate::stats::{
-    Better, Bound, Estimate, Interval, IntervalRule, Margin, RequirementVerdict, Verdict, level_of_look, more_units,
-};
+use crate::stats::{Estimate, Interval, IntervalRule, RequirementVerdict, Verdict, more_units};
+use member::{FIRST_LOOK, Levels, Pair, ratio};
 use serde::{Deserialize, Serialize};
 
 /// Placement of the two arms.
@@ -38,8 +41,8 @@ impl PairStart {
     }
 }
 
-/// The results of a start, one for each member: the mean logarithm of the start's runs ([`crate::stats::Start::mean`]), or `None` if the
-/// member was not measured.
+/// The results of a start, one for each member: the mean logarithm of the start's runs ([`crate::stats::Start::mean`]), negative infinity
+/// if all of them are 0, or `None` if the member was not measured.
 pub type Logs = Vec<Option<f64>>;
 
 /// Outcome of a comparison in pairs.
@@ -70,7 +73,7 @@ pub enum PairedEnding {
 pub struct Finding {
     /// Number of pairs that the finding is based on: those up to the decision, or all if it is undecided.
     pub pairs: usize,
-    /// The new arm's figure divided by the base's; `None` with fewer than four pairs.
+    /// The new arm's figure divided by the base's; `None` with fewer than four pairs in which both are above 0.
     pub ratio: Option<Estimate>,
     /// An interval with the confidence that the family's correction requires. It is valid at any number of looks.
     pub interval: Option<Interval>,
@@ -174,7 +177,7 @@ impl PairedComparison {
         of_arm.take_while(|(_, logs)| logs.is_none()).count() >= FAILURES
     }
 
-    /// Returns the measured ratios of each member among the first `count` pairs.
+    /// Returns the measured ratios of each member among the first `count` pairs. A figure of 0 makes one infinite, or no number.
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
         let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
@@ -195,15 +198,17 @@ impl PairedComparison {
     /// Decides members by the pairs so far, with Holm's procedure for repeated looks (Ye, Li, Liu and Yao 2013; Maurer and Bretz 2013). A
     /// decision is final. If a member is called changed or broken, its share of the probability of a false alarm goes to the others.
     fn look(&mut self) {
-        let series = self.pairs(self.looked);
+        let all = self.pairs(self.looked);
+        let series: Vec<Vec<Pair>> = all.iter().map(|pairs| finite(pairs)).collect();
         let members = 0..series.len();
         let asked = |member: usize| Some((self.family[member], ratio(&series[member])?));
         let asked: Vec<Option<(Member, Estimate)>> = members.clone().map(asked).collect();
         let levels = |this: &PairedComparison, member: usize| this.levels(series[member].len());
         for member in members.clone() {
+            let is_lost = self.family[member].lost(&all[member]).is_some();
             let is_fine = asked[member].is_some_and(|(asked, ratio)| asked.is_fine(ratio, levels(self, member)));
-            if is_fine && self.settled[member].is_none() {
-                self.settled[member] = Some(self.finding(member, &series[member]));
+            if (is_lost || is_fine) && self.settled[member].is_none() {
+                self.settled[member] = Some(self.finding(member, &all[member]));
             }
         }
         // The most significant member first, because each member that is called leaves a larger share for the next.
@@ -215,7 +220,7 @@ impl PairedComparison {
             });
             match p_values.min_by(|a, b| a.1.total_cmp(&b.1)) {
                 Some((member, p_value)) if p_value <= levels(self, member).change => {
-                    self.settled[member] = Some(self.finding(member, &series[member]));
+                    self.settled[member] = Some(self.finding(member, &all[member]));
                     self.sharing -= 1;
                 }
                 _ => break,
@@ -237,10 +242,21 @@ impl PairedComparison {
         Levels::at(pairs, last, ALPHA / self.sharing.max(1) as f64)
     }
 
-    fn finding(&self, member: usize, pairs: &[Pair]) -> Finding {
+    fn finding(&self, member: usize, all: &[Pair]) -> Finding {
         let asked = self.family[member];
+        if let Some(pairs) = asked.lost(all) {
+            return Finding {
+                pairs,
+                ratio: None,
+                interval: None,
+                verdict: Verdict::Regressed,
+                requirement: asked.bound.map(|_| RequirementVerdict::Broken),
+                more_starts: None,
+            };
+        }
+        let pairs = finite(all);
         let levels = self.levels(pairs.len());
-        let found = ratio(pairs);
+        let found = ratio(&pairs);
         let (interval, verdict) = found.map_or((None, Verdict::Undecided), |ratio| asked.verdict(ratio, levels));
         let mut finding = Finding {
             pairs: pairs.len(),
@@ -255,6 +271,11 @@ impl PairedComparison {
         }
         finding
     }
+}
+
+/// The pairs with a ratio.
+fn finite(pairs: &[Pair]) -> Vec<Pair> {
+    pairs.iter().copied().filter(|pair| pair.log.is_finite()).collect()
 }
 
 fn more_starts(asked: &Member, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
@@ -286,158 +307,5 @@ fn slots(pair: usize) -> [PairStart; 2] {
     arms.map(|arm| PairStart { pair, arm })
 }
 
-/// A metric at a point, and the question about its ratio of new to base.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Member {
-    /// The better direction.
-    pub better: Better,
-    /// A change below this does not matter.
-    pub margin: Margin,
-    /// A requirement of the plan. If there is one, pairs are added until the requirement is decided, otherwise until the verdict is.
-    pub bound: Option<Bound>,
-}
-
-/// The ratio of new to base in one pair of starts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Pair {
-    /// The difference of logarithms.
-    pub log: f64,
-    /// 1 or -1 in turn, because the arms swap their order or their GPUs from pair to pair.
-    pub turn: f64,
-}
-
-/// Fewest pairs from which a look can decide. With three pairs, only one degree of freedom would be left.
-pub(super) const FIRST_LOOK: usize = 4;
-
-/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than the probability of a false
-/// alarm, because a regression that is called `same` is shipped.
-const ALPHA_SAME: f64 = 0.0005;
-
-/// The confidence of intervals at one look.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Levels {
-    /// The probability that an interval that shows a change, or is compared with a bound, misses the truth.
-    pub change: f64,
-    /// The probability that an interval that lies within the margin misses the truth.
-    pub same: f64,
-}
-
-impl Levels {
-    /// Returns the levels after `pairs` of at most `last` pairs, if the family may spend `alpha` on this member.
-    ///
-    /// Early looks at the margin are the strictest, because four pairs may agree by luck. The level grows with the cube of the number of
-    /// pairs, as in the power family of Kim and DeMets (1987).
-    pub fn at(pairs: usize, last: usize, alpha: f64) -> Levels {
-        Levels {
-            change: level_of_look(FIRST_LOOK, last, alpha),
-            same: ALPHA_SAME * (pairs as f64 / last as f64).powi(3),
-        }
-    }
-}
-
-/// Returns the mean over pairs without the effect of the turn, by least squares on a constant and the turn. A linear drift and a difference
-/// between the GPU sets have such an effect. `None` with fewer than [`FIRST_LOOK`] pairs, or if all pairs have the same turn.
-pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
-    let n = pairs.len() as f64;
-    let sum = |value: fn(&Pair) -> f64| pairs.iter().map(value).sum::<f64>();
-    let (turns, logs, products) = (sum(|p| p.turn), sum(|p| p.log), sum(|p| p.turn * p.log));
-    let determinant = n * n - turns * turns;
-    if pairs.len() < FIRST_LOOK || determinant <= 0.0 {
-        return None;
-    }
-    let log = (n * logs - turns * products) / determinant;
-    let effect = (n * products - turns * logs) / determinant;
-    let residuals: f64 = pairs
-        .iter()
-        .map(|pair| (pair.log - log - effect * pair.turn).powi(2))
-        .sum();
-    let freedom = n - 2.0;
-    let standard = (residuals / freedom * n / determinant).sqrt();
-    Some(Estimate::new(log, standard, freedom))
-}
-
-impl Member {
-    /// Returns the p-value of the alarm: that the ratio has changed or, with a bound, that the bound is broken.
-    pub(super) fn p_value(&self, ratio: Estimate) -> f64 {
-        match self.bound {
-            Some(bound) => bound.p_value(ratio),
-            None => ratio.p_value(0.0).unwrap_or(1.0),
-        }
-    }
-
-    /// Returns true if the result is harmless: within the margin, or the bound met.
-    pub(super) fn is_fine(&self, ratio: Estimate, levels: Levels) -> bool {
-        match self.bound {
-            Some(_) => self.requirement(ratio.interval(levels.change)) == Some(RequirementVerdict::Met),
-            None => self.is_same(ratio, levels),
-        }
-    }
-
-    fn is_same(&self, ratio: Estimate, levels: Levels) -> bool {
-        let strict = ratio.interval(levels.same);
-        strict.is_some_and(|interval| self.margin.holds(interval))
-    }
-
-    /// Returns the interval and the verdict of a ratio. The verdict `same` requires a stricter level than that of the interval.
-    pub(super) fn verdict(&self, ratio: Estimate, levels: Levels) -> (Option<Interval>, Verdict) {
-        let interval = ratio.interval(levels.change);
-        let no_margin = Margin { log: 0.0 };
-        let verdict = match interval {
-            _ if self.is_same(ratio, levels) => Verdict::Same,
-            Some(interval) => Verdict::of(interval, no_margin, self.better),
-            None => Verdict::Undecided,
-        };
-        (interval, verdict)
-    }
-
-    /// Returns the verdict on the requirement, if there is one.
-    pub(super) fn requirement(&self, interval: Option<Interval>) -> Option<RequirementVerdict> {
-        let bound = self.bound?;
-        Some(interval.map_or(RequirementVerdict::Undecided, |interval| bound.judge(interval)))
-    }
-}
-
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod pairs_tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn drift_and_gpu_sets_cancel(
-            noise in prop::collection::vec(-0.02f64..0.02, 4..20), change in -0.1f64..0.1, effect in -0.5f64..0.5,
-        ) {
-            let turn = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
-            let pairs = |effect: f64| -> Vec<Pair> {
-                noise.iter().enumerate().map(|(i, e)| Pair { log: change + e + effect * turn(i), turn: turn(i) }).collect()
-            };
-            let (without, with) = (ratio(&pairs(0.0)).expect("pairs"), ratio(&pairs(effect)).expect("pairs"));
-            prop_assert!((without.log - with.log).abs() < 1e-9);
-            let (a, b) = (without.error.expect("known"), with.error.expect("known"));
-            prop_assert!((a.standard - b.standard).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn as_statsmodels_fits() {
-        // statsmodels 0.15.0: OLS([0.01, 0.03, -0.01, 0.02, 0.025], [[1, 1], [1, -1], [1, 1], [1, -1], [1, 1]]).fit()
-        let logs = [0.01, 0.03, -0.01, 0.02, 0.025];
-        let pairs: Vec<Pair> = logs
-            .iter()
-            .zip([1.0, -1.0, 1.0, -1.0, 1.0])
-            .map(|(log, turn)| Pair { log: *log, turn })
-            .collect();
-        let found = ratio(&pairs).expect("pairs");
-        let error = found.error.expect("known");
-        assert!((found.log - 0.016_666_666_666_666_666).abs() < 1e-12, "{}", found.log);
-        assert!(
-            (error.standard - 0.006_804_138_174_397_718).abs() < 1e-12,
-            "{}",
-            error.standard
-        );
-        assert_eq!(ratio(&pairs[..3]), None);
-    }
-}

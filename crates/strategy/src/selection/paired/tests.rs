@@ -92,6 +92,32 @@ fn equal_arms_are_the_same_in_the_end() {
 }
 
 #[test]
+fn a_figure_that_falls_to_0_is_broken() {
+    let bounded = Member {
+        bound: Some(Bound::percent(-5.0)),
+        ..member()
+    };
+    let lost = |first: f64| {
+        let (outcome, _) = run(Settings::new(vec![bounded]), |slot, i| {
+            Some(vec![Some(match (slot.arm, slot.pair) {
+                (Arm::Base, _) => noise(i),
+                (Arm::New, 0) => first,
+                (Arm::New, _) => f64::NEG_INFINITY,
+            })])
+        });
+        let finding = &outcome.findings[0];
+        assert_eq!(outcome.ending, PairedEnding::Decided);
+        assert_eq!(finding.verdict, Verdict::Regressed);
+        assert_eq!(finding.requirement, Some(RequirementVerdict::Broken));
+        (finding.pairs, outcome.starts)
+    };
+    assert_eq!(lost(f64::NEG_INFINITY), (4, 8));
+    assert_eq!(lost(0.0), (6, 14));
+    let (outcome, _) = run(Settings::new(vec![bounded]), |_, _| Some(vec![Some(f64::NEG_INFINITY)]));
+    assert_eq!(outcome.findings[0].verdict, Verdict::Undecided, "0 on both sides");
+}
+
+#[test]
 fn what_is_open_when_the_starts_are_spent_says_how_many_more_would_decide() {
     let settings = Settings {
         max_starts: 12,

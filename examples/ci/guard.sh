@@ -11,6 +11,7 @@ set -euo pipefail
 
 plan=${1:?usage: guard.sh PLAN}
 new=${NEW:-results/ci}
+new=${new%/}
 
 # Results of an earlier build must not be taken for those of this one.
 if [ -e "$new" ]; then rm -rf "$new.old" && mv "$new" "$new.old"; fi

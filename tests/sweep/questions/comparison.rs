@@ -145,7 +145,9 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     let servers = [("base", "--sim-speed 20"), ("new", "--sim-fault oom-at-load")];
     harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-5%\"]"));
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let requirement = "requirement not met: output_throughput:-5% (new does not start (out of memory while loading))";
+    assert!(said(&output).contains(requirement), "{}", said(&output));
     assert!(
         said(&output).contains(
             "new does not start (out of memory while loading), so nothing can be compared; 5 starts; the last four starts of new gave no result"
@@ -166,6 +168,20 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     assert!(page.contains("the command line of base") && !page.contains("the command line of new"));
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+}
+
+#[test]
+fn an_arm_that_answers_nonsense_meets_no_requirement() {
+    let harness = Harness::new();
+    let servers = [
+        ("base", "--sim-speed 20"),
+        ("new", "--sim-speed 20 --sim-fault repeated-tokens:1"),
+    ];
+    harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-30%\"]"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let requirement = "requirement not met: output_throughput:-30% (new ";
+    assert!(said(&output).contains(requirement), "{}", said(&output));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use vsweep_record::journal::{
     AskedMetric, ComparisonDesign, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State,
 };
 use vsweep_strategy::selection::{Arm, BisectionResult, Bracket, Finding, PairedEnding, PairedOutcome};
-use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
+use vsweep_strategy::stats::{self, Estimate, Interval, RequirementVerdict, Verdict};
 
 /// Most figures in a brief description.
 const MOST_FIGURES: usize = 5;
@@ -116,19 +116,35 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
 }
 
 /// A sentence for each server whose answers to the fixed questions make its results invalid.
-pub(crate) fn doubts<'a>(compared: &'a ComparisonDesign, state: &'a State) -> impl Iterator<Item = String> + 'a {
-    let doubted = compared
-        .entrants
-        .iter()
-        .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
-    doubted.map(|(entrant, doubt)| {
-        format!(
-            "{} is invalid: {}: {}",
-            short_label(&entrant.name),
-            doubt.code.in_words(),
-            doubt.detail
-        )
-    })
+fn doubts<'a>(compared: &'a ComparisonDesign, state: &'a State) -> impl Iterator<Item = String> + 'a {
+    let entrants = compared.entrants.iter();
+    entrants.filter_map(move |entrant| doubt(entrant, state))
+}
+
+fn doubt(entrant: &Entrant, state: &State) -> Option<String> {
+    let doubt = state.doubted_server(&entrant.server)?;
+    let (name, code) = (short_label(&entrant.name), doubt.code.in_words());
+    Some(format!("{name} is invalid: {code}: {}", doubt.detail))
+}
+
+/// The best result that a requirement can have if an arm gives no valid result, with the reason: broken by the new arm, else undecided.
+pub(crate) fn fault(compared: &ComparisonDesign, state: &State) -> Option<(RequirementVerdict, String)> {
+    let [base, new] = compared.entrants.as_slice() else {
+        return None;
+    };
+    let progress = compared.progress(state, &|_, _| false);
+    let of = |entrant: &Entrant, arm: Arm| {
+        let ended = match &progress {
+            ComparisonProgress::Ended(Conclusion {
+                found: ComparisonFound::Pairs(outcome),
+                ..
+            }) => broken(compared, outcome.ending, state).filter(|_| outcome.ending == PairedEnding::Unstartable(arm)),
+            _ => None,
+        };
+        doubt(entrant, state).or_else(|| Some(failure(&ended?)))
+    };
+    let of_new = of(new, Arm::New).map(|why| (RequirementVerdict::Broken, why));
+    of_new.or_else(|| Some((RequirementVerdict::Undecided, of(base, Arm::Base)?)))
 }
 
 /// Returns true if the comparison of the plan has ended; `None` without one.
@@ -195,7 +211,7 @@ fn pairs(
         let more = more.map_or(String::new(), |more| {
             format!("; about {more} would likely decide{limit}")
         });
-        let ratio = ratio(Some(finding));
+        let ratio = ratio(asked, finding);
         said.push(format!("{}{load}: {verdict}, {ratio}{more}", name(&asked.metric)));
     }
     if left_out > 0 {
@@ -346,16 +362,17 @@ pub(crate) fn at_load(compared: &ComparisonDesign, asked: &AskedMetric) -> Strin
     }
 }
 
-/// The ratio of a finding with its interval and its number of pairs.
-pub(crate) fn ratio(finding: Option<&Finding>) -> String {
-    let Some((finding, ratio)) = finding.and_then(|finding| Some((finding, finding.ratio?))) else {
-        return "fewer than four pairs were measured".to_owned();
-    };
-    format!(
-        "{} in {}",
-        shown(ratio, finding.interval),
-        show_many(finding.pairs as u64, "pair")
-    )
+/// The ratio of a finding with its interval and its number of pairs, or the reason why it has none.
+pub(crate) fn ratio(asked: &AskedMetric, finding: &Finding) -> String {
+    let pairs = show_many(finding.pairs as u64, "pair");
+    match finding.ratio {
+        Some(ratio) => format!("{} in {pairs}", shown(ratio, finding.interval)),
+        None if finding.verdict == Verdict::Undecided => "fewer than four pairs have figures above 0".to_owned(),
+        None => {
+            let side = if asked.member.is_worse_above() { "base" } else { "new" };
+            format!("0 in {side} in {pairs}")
+        }
+    }
 }
 
 /// Formats a ratio with its interval: `-5.1 % (-6.3 to -3.9 %)`.

@@ -12,6 +12,9 @@ const NEGLIGIBLE: f64 = 0.01;
 /// Number of standard errors beyond which a difference of shares is not due to chance.
 const BEYOND_CHANCE: f64 = 3.0;
 
+/// Reason for a limit that lost requests break.
+pub const LOST_REQUESTS: &str = "new loses requests that base answers";
+
 /// Number of failed requests, and of all requests, in the judged runs of some points.
 pub fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
     let rows = || of.iter().flat_map(|point| &point.used);
@@ -35,10 +38,7 @@ pub fn loses_requests((base, in_base): PointOf<'_, '_>, (new, in_new): PointOf<'
 /// broken by lost requests or half of the runs, else undecided. `None` if it loses neither.
 pub fn loss(base: PointOf<'_, '_>, new: PointOf<'_, '_>) -> Option<(RequirementVerdict, String)> {
     if loses_requests(base, new) {
-        return Some((
-            RequirementVerdict::Broken,
-            "new loses requests that base answers".to_owned(),
-        ));
+        return Some((RequirementVerdict::Broken, LOST_REQUESTS.to_owned()));
     }
     let runs = |point: &Point| {
         let all = point.ok + point.suspect + point.failed;

@@ -1,8 +1,8 @@
 //! Judges the plan's requirements by the measurements. Pure: the tables' points and the searches' answers go in, verdicts come out. The
 //! `cli` room chooses the exit code.
 
-use super::compared;
 use super::variation::name_workload;
+use super::{compared, losses};
 use crate::ordered::Ordered;
 use crate::output::sla;
 use crate::texts::criteria::phrase;
@@ -13,7 +13,7 @@ use std::fmt;
 use vsweep_answer::{Answer, Goal, QuestionAnswer, replicas_on};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Assertion, Params, ServerCondition, Servers};
-use vsweep_record::journal::{RunRecord, State};
+use vsweep_record::journal::{ComparisonDesign, Entrant, RunRecord, State};
 use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
 use vsweep_strategy::stats::RequirementVerdict;
@@ -55,28 +55,28 @@ pub fn judge(
         ServerCondition::Target(name) => judge_target(required, name, state, answer),
         ServerCondition::Points(assertion) => judge_points(required, assertion, state, points, answer),
     });
-    judged.chain(judge_comparison(state)).collect()
+    judged.chain(judge_comparison(state, points)).collect()
 }
 
-/// Verdicts on the limits of the plan's comparison.
-fn judge_comparison(state: &State) -> Vec<RequirementResult> {
+/// Verdicts on the limits of the plan's comparison. An arm without valid results, or a new one that loses requests, decides all of them.
+fn judge_comparison(state: &State, points: &Points<'_>) -> Vec<RequirementResult> {
     let Some(compared) = state.compared() else {
         return Vec::new();
     };
     let findings = compared::findings(compared, state);
-    let doubt = compared::doubts(compared, state).next();
+    let fault = compared::fault(compared, state);
     let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
         let bound = asked.member.bound?;
         let finding = findings.get(at);
-        let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
-            Some(RequirementVerdict::Met) if doubt.is_some() => {
-                (RequirementVerdict::Undecided, doubt.clone().unwrap_or_default())
-            }
-            Some(requirement) => (requirement, compared::ratio(finding)),
-            None => (
-                RequirementVerdict::Undecided,
-                "the comparison is not finished".to_owned(),
-            ),
+        let found = finding.and_then(|finding| Some((finding.requirement?, compared::ratio(asked, finding))));
+        let found = found.unwrap_or_else(|| {
+            let why = "the comparison is not finished".to_owned();
+            (RequirementVerdict::Undecided, why)
+        });
+        let at_most = fault.clone().or_else(|| lost_at(compared, asked.load, points));
+        let (verdict, why) = match at_most {
+            Some(worse) if worse.0 >= found.0 => worse,
+            _ => found,
         };
         let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
@@ -88,6 +88,19 @@ fn judge_comparison(state: &State) -> Vec<RequirementResult> {
         })
     });
     judged.collect()
+}
+
+/// The verdict on every requirement at a load where the new arm loses requests that the base answers; `None` if it does not.
+fn lost_at(compared: &ComparisonDesign, load: usize, points: &Points<'_>) -> Option<ReasonedVerdict> {
+    let [base, new] = compared.entrants.as_slice() else {
+        return None;
+    };
+    let point = |entrant: &Entrant| {
+        let id = entrant.points.get(load)?;
+        points.points.iter().find(|point| *point.id == *id.0)
+    };
+    let is_lost = losses::loses_requests((points, point(base)?), (points, point(new)?));
+    is_lost.then(|| (RequirementVerdict::Broken, losses::LOST_REQUESTS.to_owned()))
 }
 
 fn judge_target(
@@ -184,6 +197,10 @@ fn judge_points(
 ) -> Vec<RequirementResult> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let said = of_each_point(assertion, state, &runs, points);
+    let new_arm = match state.compared().map(|compared| compared.entrants.as_slice()) {
+        Some([_, new]) => Some(&new.server),
+        _ => None,
+    };
     let mut workloads = points.workloads();
     // A requirement that covers some workloads is not judged for the others.
     if said.iter().any(Option::is_some) {
@@ -193,7 +210,12 @@ fn judge_points(
         let name = name_workload(points, &workload);
         let leading = answer.leading().into_iter().find(|answered| answered.workload == name);
         let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|answered| is_winner(answered, server));
-        let all = by_server(&workload, &said, &runs, points).collect::<Vec<_>>();
+        let mut all = by_server(&workload, &said, &runs, points).collect::<Vec<_>>();
+        // The base of a comparison must not meet a requirement in place of the new arm.
+        let is_new = |(server, _): &(&ServerId, _)| Some(*server) == new_arm;
+        if required.servers == Servers::Any && all.iter().any(is_new) {
+            all.retain(is_new);
+        }
         let has_some = !all.is_empty();
         let fitting = all.into_iter().filter(|(server, _)| fits(answer, server));
         let (first, others): (Vec<_>, Vec<_>) = fitting.partition(is_recommended);

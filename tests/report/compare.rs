@@ -348,7 +348,7 @@ fn exit_codes_and_wrong_inputs() {
     fs::create_dir(folder.path().join("empty")).expect("a folder");
     fs::create_dir(folder.path().join("results")).expect("a folder");
     Experiment::default().write(&folder.path().join("results/k"));
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["results"], 2, "give one that is below it, such as results/k"),
         (&["new"], 0, "noise between starts is assumed"),
         (
@@ -362,6 +362,7 @@ fn exit_codes_and_wrong_inputs() {
             "output_throughput:-2% at concurrency 8: broken",
         ),
         (&["new", "--format", "json"], 0, "\"verdict\": \"regressed\""),
+        (&["new", "--metric", "mbu"], 2, "write mbu:higher or mbu:lower"),
         (&["new", "--metric", "p99_tft_ms"], 2, "did you mean `p99_ttft_ms`?"),
         (
             &["new", "--fail-on", "p98_ttft_ms:+5%"],
@@ -614,7 +615,7 @@ fn vsweep(folder: &Path, args: &[&str]) -> String {
 #[test]
 fn what_a_machine_showed_before_is_the_margin() {
     let folder = TempDir::new().expect("a folder");
-    let days = [1.0, 1.004, 0.997, 1.003, 0.999];
+    let days = [1.0, 1.004, 0.997, 1.003, 0.999, 1.001, 0.998];
     experiments(folder.path(), "node7", &days);
     let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
     assert!(
@@ -636,9 +637,19 @@ fn what_a_machine_showed_before_is_the_margin() {
 }
 
 #[test]
+fn the_difference_between_the_sides_is_not_noise_of_the_machine() {
+    let folder = TempDir::new().expect("a folder");
+    experiments(folder.path(), "node7", &[1.0, 1.03, 1.0, 1.0, 1.0]);
+    // Without the two sides, three experiments are left, of five that are needed.
+    let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
+    assert!(compared.contains("changes within 3 % do not matter"), "{compared}");
+}
+
+#[test]
 fn runs_that_disagree_are_noise_of_the_machine() {
     let folder = TempDir::new().expect("a folder");
-    noisy_experiments(folder.path(), "node7", &[1.0, 1.004, 0.997, 1.002, 0.999], 0.5);
+    let days = [1.0, 1.004, 0.997, 1.002, 0.999, 1.001, 0.998];
+    noisy_experiments(folder.path(), "node7", &days, 0.5);
     let told = vsweep(folder.path(), &["report", "day0"]);
     assert!(told.contains("disagree"), "{told}");
     let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);

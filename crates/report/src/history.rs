@@ -2,6 +2,7 @@
 //! and the margin of a comparison follows from that.
 //!
 //! A measurement is repeated if its point has the same id, which covers settings, environment and load, and its server the same version.
+//! Two builds may have one id and one version, so the sides of a comparison repeat nothing of each other.
 //! This module only reads. A measurement depends on the history only through the margin and the noise that its session records when it
 //! begins.
 
@@ -38,14 +39,31 @@ struct Past {
     metrics: BTreeMap<String, Repeats>,
 }
 
+impl Past {
+    /// Makes its servers differ from those of other experiments.
+    fn set_apart(&mut self, root: &Path) {
+        for repeats in self.metrics.values_mut() {
+            let own = std::mem::take(repeats).into_iter();
+            let own = own.map(|((server, point), starts)| ((format!("{server} in {}", root.display()), point), starts));
+            *repeats = own.collect();
+        }
+    }
+}
+
 /// Experiments of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct History(Vec<Past>);
 
 impl History {
     /// The experiments in a folder that were measured on this host, either by the simulator or on real servers. Unreadable ones are left
-    /// out.
-    pub fn of(folder: &Path, host: &str, is_simulated: bool, metrics: &[String]) -> History {
+    /// out. Starts of an experiment that is apart repeat only each other: its difference from others may be the one that is looked for.
+    pub fn of(
+        folder: &Path,
+        host: &str,
+        is_simulated: bool,
+        metrics: &[String],
+        is_apart: &dyn Fn(&Path) -> bool,
+    ) -> History {
         let mut runs = 0;
         let mut found = Vec::new();
         for directory in experiments(folder, host).take(MOST) {
@@ -60,7 +78,10 @@ impl History {
                 continue;
             }
             runs += own;
-            let past = read(&directory, &state, metrics, is_simulated);
+            let mut past = read(&directory, &state, metrics, is_simulated);
+            if is_apart(directory.root()) {
+                past.set_apart(directory.root());
+            }
             found.extend(Some(past).filter(|past| !past.metrics.is_empty()));
         }
         History(found)

@@ -12,7 +12,7 @@ use crate::report::compare::{
     Comparison, Question, Side, Speed, to_bmf, to_dashboard, to_html, to_junit, to_markdown, to_text,
 };
 use crate::report::history::{self, History};
-use crate::stats::Margins;
+use crate::stats::{Better, Margins};
 use crate::table::{Filter, Measure};
 use clap::ValueEnum;
 use itertools::Itertools;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// Compare experiments: each metric's change, and a verdict
 ///
-/// Server starts count, not runs. With fewer than four starts of a config, the noise between starts is assumed, and a note says so.
+/// Server starts count, not runs. With fewer than five starts of a config, the noise between starts is assumed, and a note says so.
 /// Points are matched by the settings that either side varies. Exit code 4 if a --fail-on is broken, 5 if one is undecided.
 ///
 /// Each side is a directory that `vsweep run` or `vllm bench sweep` wrote, a folder of result files, or one file: of `vllm bench`, guidellm
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(value_name = "NEW")]
     new: Vec<PathBuf>,
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
-    #[arg(long = "metric", value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse)]
+    #[arg(long = "metric", value_name = "METRIC[:DIRECTION]", value_parser = measure)]
     metrics: Vec<Measure>,
     /// Changes of up to this many percent count as equal [default: this machine's noise, if other experiments next to NEW show it, else 3]
     #[arg(long, value_name = "PERCENT", value_parser = margin)]
@@ -93,6 +93,17 @@ fn margin(text: &str) -> Result<f64, String> {
     number(percent, wants, |percent| percent > 0.0 && percent <= 100.0)
 }
 
+fn measure(text: &str) -> Result<Measure, String> {
+    let measure = Measure::parse(text)?;
+    if !text.contains(':') && Better::by_name(&measure.metric).is_none() {
+        return Err(format!(
+            "more {0} may be better or worse; write {0}:higher or {0}:lower",
+            measure.metric
+        ));
+    }
+    Ok(measure)
+}
+
 pub fn run(args: Args) -> Result<Exit> {
     let mut question = Question {
         metrics: args.metrics.clone(),
@@ -118,7 +129,8 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let mut comparisons = Vec::new();
     for (index, new) in others.iter().enumerate() {
-        question.margins.own = own_margins(new, args.new.get(index).unwrap_or(&args.base), &question);
+        let root = args.new.get(index).unwrap_or(&args.base);
+        question.margins.own = own_margins(new, (args.base.as_path(), root.as_path()), &question);
         comparisons.push(Comparison::of(base, new, &question).map_err(Error::Usage)?);
     }
     let text = match args.format {
@@ -143,14 +155,17 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(required.map_or(Exit::Done, output::exit_for).or(damage))
 }
 
-/// Returns the margins that follow from the machine's own noise, by metric; none if the user stated a margin.
-fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String, f64> {
+/// Returns the margins that follow from the machine's own noise, by metric; none if the user stated a margin. The difference between the
+/// sides does not count as noise.
+fn own_margins(new: &Side, (base, root): (&Path, &Path), question: &Question) -> BTreeMap<String, f64> {
     let folder_and_host = history::parent(root).zip(history::host_of(root));
     let Some((folder, host)) = folder_and_host.filter(|_| question.margins.stated.is_none()) else {
         return BTreeMap::new();
     };
     let metrics: Vec<String> = question.measures().into_iter().map(|measure| measure.metric).collect();
-    History::of(&folder, &host, new.is_simulated(), &metrics).margins(&metrics)
+    let sides = [base, root].map(|side| side.canonicalize().ok());
+    let is_side = |other: &Path| other.canonicalize().is_ok_and(|other| sides.contains(&Some(other)));
+    History::of(&folder, &host, new.is_simulated(), &metrics, &is_side).margins(&metrics)
 }
 
 impl Args {

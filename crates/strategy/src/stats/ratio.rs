@@ -17,17 +17,31 @@ pub enum Better {
     Higher,
 }
 
+/// Words in the names of metrics of which less is better.
+const LOW: [&str; 10] = [
+    "latency",
+    "power",
+    "joule",
+    "cost",
+    "preempt",
+    "startup",
+    "compilation",
+    "waiting",
+    "temperature",
+    "throttled",
+];
+
 impl Better {
-    /// The better direction of a metric, by its name. Lower is better for times, failures, power and costs; higher is better for
-    /// throughputs, goodput and attainments. `None` if the name does not say.
+    /// The better direction of a metric, by its name. Lower is better for times, failures, queues, power, heat, memory and costs; higher is
+    /// better for throughputs, goodput and attainments. `None` if the name does not say.
     pub fn by_name(metric: &str) -> Option<Better> {
         let (_, metric) = split_class(metric);
         let is_low = metric.ends_with("_ms")
             || metric.ends_with("_time")
+            || metric.ends_with("_failed")
+            || metric.contains("memory_gib")
             || ["duration", "failed", "gpu_count"].contains(&metric)
-            || ["latency", "power", "joule", "cost", "preempt", "startup", "compilation"]
-                .iter()
-                .any(|word| metric.contains(word));
+            || LOW.iter().any(|word| metric.contains(word));
         let is_high = ["throughput", "goodput", "tokens_per_", "attainment", "completed"]
             .iter()
             .any(|word| metric.contains(word));
@@ -242,6 +256,21 @@ mod tests {
 #[cfg(test)]
 mod margin_tests {
     use super::*;
+
+    #[test]
+    fn names_say_the_better_direction_or_nothing() {
+        for metric in [
+            "waiting_mean",
+            "conversations_failed",
+            "gpu_memory_gib_max",
+            "gpu_throttled_share",
+        ] {
+            assert_eq!(Better::by_name(metric), Some(Better::Lower), "{metric}");
+        }
+        for metric in ["gpu_memory_clock_mhz_mean", "accept_length"] {
+            assert_eq!(Better::by_name(metric), None, "{metric}");
+        }
+    }
 
     #[test]
     fn the_interval_against_the_bound_decides() {

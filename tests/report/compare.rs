@@ -53,13 +53,14 @@ fn sides() -> (TempDir, Side, Side) {
     (folder, base, new)
 }
 
-/// Makes the runs of such a tree. With `has_starts` each run has a start of its own.
+/// Makes the runs of such a tree. With `has_starts` each run has a start of its own. A figure that is no number is left out.
 fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool) -> Side {
     let mut builder = TableBuilder::new();
     let serve = Params::from_iter([("attention_backend".to_owned(), json!(flag))]);
     for (load, runs) in loads {
         for (run, (throughput, ttft)) in runs.iter().enumerate() {
             let metrics = [("output_throughput", *throughput), ("p99_ttft_ms", *ttft)];
+            let metrics = metrics.into_iter().filter(|(_, value)| !value.is_nan());
             let metrics = metrics.map(|(name, value)| (name, Cell::Float(value)));
             builder.push(RunRow {
                 point: &load.to_string(),
@@ -67,7 +68,7 @@ fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool
                 validity: Some(Validity::Valid),
                 serve: Some(&serve),
                 bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
-                metrics: Some(&metrics.into_iter().collect()),
+                metrics: Some(&metrics.collect()),
                 gpus: Some(1.0),
                 launch: has_starts.then(|| format!("{load}-{run}")),
                 ..RunRow::default()
@@ -487,6 +488,110 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
     assert!(found.failed_new.is_empty(), "a probe that was cut has not failed");
     assert_ne!(found.requirement(), Some(RequirementVerdict::Broken));
+}
+
+#[test]
+fn a_limit_without_a_ratio_is_not_met() {
+    let base = side("base", "fa2", &[(8, &STEADY), (16, &STEADY)], true);
+    let side_of = |at_16: (f64, f64)| side("new", "fa2", &[(8, &STEADY), (16, &[at_16; 3])], true);
+    let (zero, lacking) = (side_of((0.0, 100.0)), side_of((1000.0, f64::NAN)));
+    let (throughput, latency) = ("output_throughput:-5%", "p99_ttft_ms:+5%");
+    for (base, new, limit, requirement, why) in [
+        (&base, &zero, throughput, RequirementVerdict::Broken, "0 in new"),
+        (&zero, &base, throughput, RequirementVerdict::Undecided, "0 in base"),
+        (
+            &base,
+            &lacking,
+            latency,
+            RequirementVerdict::Undecided,
+            "no figure in new",
+        ),
+        (
+            &lacking,
+            &base,
+            latency,
+            RequirementVerdict::Undecided,
+            "no figure in base",
+        ),
+    ] {
+        let found = Comparison::of(base, new, &question(&[limit])).expect("common points");
+        assert_eq!(found.requirement(), Some(requirement), "{}", to_text(&found));
+        for text in [
+            to_text(&found),
+            to_markdown(&found),
+            to_junit(std::slice::from_ref(&found)),
+        ] {
+            assert!(text.contains(why), "{why}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_side_and_a_lower_target_meet_no_limit() {
+    let (_folder, mut base, mut new) = sides();
+    let shown = |base: &Side, new: &Side| {
+        let found = Comparison::of(base, new, &question(&["output_throughput:-30%"])).expect("common points");
+        assert_eq!(found.requirement(), Some(RequirementVerdict::Undecided));
+        let junit = to_junit(std::slice::from_ref(&found));
+        assert!(junit.contains("skipped=\"1\""), "{junit}");
+        to_text(&found) + &junit
+    };
+    new.unfinished = Some("20 of 24 runs left".to_owned());
+    let text = shown(&base, &new);
+    let limit = "limit (all) at concurrency 32: undecided (not measured in new, which is not finished)";
+    assert!(text.contains(limit), "{text}");
+    assert_eq!(
+        text.matches("new is not finished: 20 of 24 runs left").count(),
+        2,
+        "{text}"
+    );
+    new.unfinished = None;
+    base.targets.insert("chat".to_owned(), 101.0);
+    new.targets.insert("chat".to_owned(), 74.0);
+    let text = shown(&base, &new);
+    let note = "targets are not compared: chat up to 101 in base, 74 in new";
+    assert_eq!(text.matches(note).count(), 2, "{text}");
+}
+
+#[test]
+fn runs_that_fail_in_the_new_side_alone_meet_no_limit() {
+    let side_with = |failed: u32| {
+        let mut builder = TableBuilder::new();
+        for run in 0..6 {
+            let is_ok = run >= failed;
+            let metrics = [("output_throughput", Cell::Float(1000.0))].into_iter().collect();
+            builder.push(RunRow {
+                point: "p",
+                run,
+                outcome: if is_ok { Outcome::Ok } else { Outcome::Failed },
+                validity: is_ok.then_some(Validity::Valid),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(8))])),
+                metrics: is_ok.then_some(&metrics),
+                ..RunRow::default()
+            });
+        }
+        let runs = Runs {
+            table: builder.finish(),
+            damaged: Vec::new(),
+            state: None,
+        };
+        Side::of(format!("{failed} failed"), runs)
+    };
+    let sound = side_with(0);
+    for (failed, requirement) in [
+        (0, RequirementVerdict::Met),
+        (1, RequirementVerdict::Undecided),
+        (4, RequirementVerdict::Broken),
+    ] {
+        let new = side_with(failed);
+        let found = Comparison::of(&sound, &new, &question(&["output_throughput:-30%"])).expect("common points");
+        let text = to_text(&found);
+        assert_eq!(found.requirement(), Some(requirement), "{text}");
+        let why = format!("{failed} of 6 runs in new gave no valid result");
+        assert_eq!(text.contains(&why), failed > 0, "{text}");
+        let back = Comparison::of(&new, &sound, &question(&["output_throughput:-30%"])).expect("common points");
+        assert_eq!(back.requirement(), Some(RequirementVerdict::Met));
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ table! {
         /// Points that it applies to: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold. Prefix a
         /// name that both sides have with `serve.` or `bench.`. Default: every point.
         pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
-        /// Servers that must meet it: `any` (default) for at least one server of the plan, or `all`.
+        /// Servers that must meet it: `any` (default) for at least one, with two in `[compare]` the new one, or `all`.
         pub servers: Servers = one_of::<Servers, _>(),
         ..String
     }

@@ -57,9 +57,19 @@ pub fn judge(
     compared: &vsweep_answer::Comparison,
 ) -> Vec<LimitVerdict> {
     let judged = pairs.iter().cartesian_product(limits).filter_map(|(pair, limit)| {
-        let (measured, (requirement, reason)) = match measured(pair, limit, compared) {
-            Some((ratio, requirement)) => (Some(ratio), (requirement, None)),
-            None => (None, without_ratio(pair, sides, limit)?),
+        let is_zero = |points: &Points<'_>, point: &Point| {
+            let figure = points.spread(point, &limit.metric)?;
+            Some(figure.value == 0.0)
+        };
+        let zeros = (is_zero(&sides.0, pair.base), is_zero(&sides.1, pair.new));
+        let ratio = measured(pair, limit, compared).filter(|_| zeros.0 != Some(true));
+        // A figure that falls to 0 breaks the limit, however wide its interval is.
+        let (measured, (requirement, reason)) = match (ratio, by_zeros(zeros, limit)?) {
+            (Some((ratio, _)), (RequirementVerdict::Broken, why)) => {
+                (Some(ratio), (RequirementVerdict::Broken, Some(why)))
+            }
+            (Some((ratio, requirement)), _) => (Some(ratio), (requirement, None)),
+            (None, (requirement, why)) => (None, (requirement, Some(why))),
         };
         let lost = loss((&sides.0, pair.base), (&sides.1, pair.new));
         let (requirement, reason) = match lost {
@@ -99,19 +109,12 @@ fn measured(
     Some((ratio, judged.requirement))
 }
 
-/// Judges a limit by figures that have no ratio: one side has none, or it is 0. `None` if neither side has a figure.
-fn without_ratio(
-    pair: &PointPair<'_>,
-    sides: &(Points<'_>, Points<'_>),
-    limit: &Limit,
-) -> Option<(RequirementVerdict, Option<String>)> {
+/// Judges a limit as if its figures had no ratio, by the sides on which they are 0; `None` is a side without a figure. `None` if neither
+/// side has one.
+fn by_zeros(zeros: (Option<bool>, Option<bool>), limit: &Limit) -> Option<(RequirementVerdict, String)> {
     use RequirementVerdict::{Broken, Met, Undecided};
-    let is_zero = |points: &Points<'_>, point: &Point| {
-        let figure = points.spread(point, &limit.metric)?;
-        Some(figure.value == 0.0)
-    };
     let is_upper = limit.percent >= 0.0;
-    let (verdict, why) = match (is_zero(&sides.0, pair.base), is_zero(&sides.1, pair.new)) {
+    let (verdict, why) = match zeros {
         (None, None) => return None,
         (Some(_), None) => (Undecided, "no figure in new"),
         (None, Some(_)) => (Undecided, "no figure in base"),
@@ -120,5 +123,5 @@ fn without_ratio(
         (Some(false), Some(true)) => (if is_upper { Undecided } else { Broken }, "0 in new"),
         (Some(false), Some(false)) => (Undecided, "too few figures for a ratio"),
     };
-    Some((verdict, Some(why.to_owned())))
+    Some((verdict, why.to_owned()))
 }

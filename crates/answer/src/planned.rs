@@ -43,8 +43,8 @@ pub struct PairedFinding {
     pub load: String,
     /// Number of pairs of starts on which the finding rests.
     pub pairs: usize,
-    /// The new figure divided by the base's; `None` with fewer than four pairs. The intervals of all findings together are valid at any
-    /// number of looks.
+    /// The new figure divided by the base's; `None` with fewer than four pairs in which both are above 0. The intervals of all findings
+    /// together are valid at any number of looks.
     pub ratio: Option<Estimate>,
     /// The verdict.
     pub verdict: Verdict,

@@ -140,6 +140,27 @@ fn what_cannot_be_decided_says_so() {
 }
 
 #[test]
+fn an_arm_that_loses_requests_breaks_every_requirement() {
+    let harness = Harness::new();
+    // Failed requests of the starts in their order, which is base, new, new, base and so on.
+    let script = r#"
+        [ -s values ] || printf '0 3 3 0 0 3 3 0' > values
+        read -r failed others < values
+        printf '%s' "$others" > values
+        printf '{"completed": %s, "failed": %s, "output_throughput": 100}' $((120 - failed)) "$failed" > "$VSWEEP_RESULT"
+    "#;
+    harness.write("bench.sh", script);
+    let plan = "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\n[serve.command]\nbase = \"vsweep sim serve tiny-8b \
+                --sim-start 10ms\"\nnew = \"vsweep sim serve tiny-8b --sim-start 11ms\"\n[compare]\nmax_starts = 8\n\
+                fail_on = [\"output_throughput:-5%\"]\n[bench]\ncommand = \"sh bench.sh\"\n";
+    harness.write("plan.toml", plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let requirement = "requirement not met: output_throughput:-5% (new loses requests that base answers)";
+    assert!(said(&output).contains(requirement), "{}", said(&output));
+}
+
+#[test]
 fn an_arm_that_does_not_start_ends_the_comparison() {
     let harness = Harness::new();
     let servers = [("base", "--sim-speed 20"), ("new", "--sim-fault oom-at-load")];
@@ -177,11 +198,16 @@ fn an_arm_that_answers_nonsense_meets_no_requirement() {
         ("base", "--sim-speed 20"),
         ("new", "--sim-speed 20 --sim-fault repeated-tokens:1"),
     ];
-    harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-30%\"]"));
+    let compare = "fail_on = [\"output_throughput:-30%\"]\n[[assert]]\noutput_throughput = \">=1\"";
+    harness.write("plan.toml", &plan(&servers, compare));
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    let requirement = "requirement not met: output_throughput:-30% (new ";
-    assert!(said(&output).contains(requirement), "{}", said(&output));
+    for requirement in [
+        "requirement not met: output_throughput:-30% (new ",
+        "requirement not decided: output_throughput>=1 (new: no valid run",
+    ] {
+        assert!(said(&output).contains(requirement), "{}", said(&output));
+    }
 }
 
 #[test]

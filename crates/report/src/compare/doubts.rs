@@ -1,5 +1,5 @@
-//! Doubts about a comparison: simulated and unfinished sides, targets, suspect runs, failures, servers of other sessions, and different nodes. A difference between
-//! nodes looks like a difference between the sides.
+//! Doubts about a comparison: simulated and unfinished sides, targets, suspect runs, failures, servers of other sessions, and different
+//! nodes. A difference between nodes looks like a difference between the sides.
 
 use super::Side;
 use super::matching::PointPair;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod place;
+mod runs;
 mod settings;
 
 use super::Vary;
@@ -13,7 +14,6 @@ use super::probe::{Probe, Question};
 use super::seed::{Rival, Seed};
 use super::target::{Answer, BEYOND_DOUBT, Found, PooledLevel, Target, levels};
 use super::watch::Watch;
-pub use answer::BRIEF_S;
 pub use settings::Settings;
 use std::sync::OnceLock;
 
@@ -75,7 +75,8 @@ impl Search {
         self.evidence = OnceLock::new();
     }
 
-    /// Marks goodputs that missed their limit although a higher load met it: their loads were too low, not too high.
+    /// Marks goodputs that missed their limit, once a load has met it: the loads below the lowest such load were too low, all others too
+    /// high.
     fn note_starved(&mut self) {
         let criteria = self.settings.targets.iter().flat_map(|target| &target.criteria);
         let goodputs = criteria
@@ -84,12 +85,14 @@ impl Search {
         for text in goodputs.collect::<Vec<String>>() {
             let met = |probe: &&Probe| probe.readings.get(&text).is_some_and(|reading| reading.met);
             let meets = self.probes.iter().filter(met).map(|probe| probe.question.value);
-            let Some(highest) = meets.reduce(f64::max) else {
+            let Some(lowest) = meets.reduce(f64::min) else {
                 continue;
             };
-            let below = self.probes.iter_mut().filter(|probe| probe.question.value < highest);
-            for reading in below.filter_map(|probe| probe.readings.get_mut(&text)) {
-                reading.starved |= !reading.met;
+            for probe in &mut self.probes {
+                let is_below = probe.question.value < lowest;
+                if let Some(reading) = probe.readings.get_mut(&text) {
+                    reading.starved = is_below && !reading.met;
+                }
             }
         }
     }
@@ -152,10 +155,10 @@ struct View<'a> {
 
 impl Evidence {
     fn of(search: &Search, target: &Target) -> Evidence {
-        let Settings { lower, upper, .. } = search.settings;
-        let mut observations = target.observations(&search.probes);
+        let Settings { vary, lower, upper, .. } = search.settings;
+        let mut observations = target.observations(&search.probes, vary);
         let mut boundary = Boundary::infer(search.seed, lower, upper, &observations);
-        let levels = levels(target, &search.probes, &observations, boundary.noise);
+        let levels = levels(target, (&search.probes, vary), &observations, boundary.noise);
         let mut passes = levels.iter().filter(|level| level.score() <= -BEYOND_DOUBT);
         let highest_pass = passes.next_back().map_or(0.0, |pass| pass.value);
         let lowest_failure = levels.iter().find(|level| level.score() >= BEYOND_DOUBT);
@@ -250,9 +253,8 @@ impl View<'_> {
     /// Lowers the load of a question after every [`REPEATS`] disturbed runs in a row, each time farther, unless the lowered load or a
     /// higher one has passed.
     fn lower(&self, question: Question) -> Question {
-        let asked = |probe: &&Probe| probe.question.target == self.target.name;
-        let last = self.search.probes.iter().rev().filter(asked);
-        let in_a_row = last.take_while(|probe| self.target.is_spoilt(probe)).count();
+        let last = self.asked().rev();
+        let in_a_row = last.take_while(|probe| self.is_spoilt(probe)).count();
         let lower = question.value / f64::powi(2.0, (in_a_row / REPEATS) as i32);
         let is_known = self.passed().next().is_some_and(|held| held.value >= lower);
         match in_a_row > 0 && in_a_row.is_multiple_of(REPEATS) && !is_known {
@@ -305,7 +307,7 @@ impl View<'_> {
     /// Returns true if a low load passed in at least two runs and missed in none, and no lower load missed.
     fn has_passed_twice(&self, level: &PooledLevel) -> bool {
         let is_low = self.search.settings.vary == Vary::MaxConcurrency && level.value < FEW;
-        let (runs, missing) = self.target.runs_missing(&self.search.probes, level.value);
+        let (runs, missing) = self.runs_missing(level.value);
         let mut below = self.levels.iter().take_while(|lower| lower.value < level.value);
         is_low && runs >= 2 && missing == 0 && below.all(|lower| lower.margin <= 0.0)
     }
@@ -316,9 +318,10 @@ impl View<'_> {
         has_top && (self.is_near(value, self.upper_end()) || self.runs_so_far() as f64 >= self.patience())
     }
 
-    /// Returns true if every run that missed the target was disturbed, so that nothing bounds the limit from above.
+    /// Returns true if every run that missed the target was disturbed, or if the highest runs were bursts, so that nothing bounds the limit
+    /// from above.
     fn is_unbounded(&self) -> bool {
-        self.spoilt() > 0 && self.levels.iter().all(|level| level.margin <= 0.0)
+        self.spoilt().next().is_some() && self.levels.iter().all(|level| level.margin <= 0.0)
     }
 
     /// Number of runs after which noise, not lack of runs, keeps a target open.
@@ -352,27 +355,6 @@ impl View<'_> {
         (RISK_BELOW..=1.0 - RISK_BELOW).contains(&self.boundary.chance_below(value))
     }
 
-    /// Number of runs that this target asked for.
-    fn probes_so_far(&self) -> usize {
-        self.search
-            .probes
-            .iter()
-            .filter(|probe| probe.question.target == self.target.name)
-            .count()
-    }
-
-    /// Number of informative runs among those that this target asked for.
-    fn runs_so_far(&self) -> usize {
-        self.probes_so_far() - self.spoilt()
-    }
-
-    /// Number of runs that this target asked for and that give no observation because something disturbed them.
-    fn spoilt(&self) -> usize {
-        let asked = |probe: &&Probe| probe.question.target == self.target.name;
-        let probes = self.search.probes.iter().filter(asked);
-        probes.filter(|probe| self.target.is_spoilt(probe)).count()
-    }
-
     fn question(&self, value: f64, confirm: bool) -> Question {
         let settings = &self.search.settings;
         let value = settings.vary.floor(value).clamp(self.search.lowest(), settings.upper);
@@ -386,13 +368,16 @@ impl View<'_> {
             .map(|probe| probe.question.draw.saturating_add(1));
         // A pass at the highest load is the answer, and an answer's figures come from a whole run.
         let confirm = confirm || (value == settings.upper && settings.confirmations > 0);
-        Question {
+        let question = Question {
             target: self.target.name.clone(),
             value,
             requests: settings.requests.at(value).max(reaching),
             confirm,
             // Earlier probes may have been left out.
             draw: drawn.fold(self.search.probes.len() as u32, u32::max),
-        }
+        };
+        // Only a whole run shows whether the server keeps up with a rate.
+        let confirm = confirm || question.is_brief(settings.vary);
+        Question { confirm, ..question }
     }
 }

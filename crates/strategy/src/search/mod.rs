@@ -21,12 +21,12 @@ mod target;
 mod verdict;
 mod watch;
 
-pub use ask::{BRIEF_S, RISK_ABOVE, RISK_BELOW, Search, Settings};
+pub use ask::{RISK_ABOVE, RISK_BELOW, Search, Settings};
 pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained, share_of};
 pub use explore::{CurvePoint, Exploration, ExplorationRun, ExploreSettings, Load, Spacing};
 pub use over_starts::over_starts;
 pub use posterior::{LimitPosterior, is_ceiling};
-pub use probe::{Probe, Question};
+pub use probe::{BRIEF_S, KEEPS_UP, Probe, Question};
 pub use reading::{Reading, RequestLatencies, Stalls};
 pub use saved::SavedRequests;
 pub use seed::{Requests, Rival, Seed, SeedBasis};

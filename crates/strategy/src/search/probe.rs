@@ -1,11 +1,17 @@
 //! The run that a search asks for ([`Question`]) and its result ([`Probe`]). A search exchanges only these with its caller, and continues
 //! from the probes that a journal keeps.
 
+use super::Vary;
 use super::criterion::Criterion;
 use super::reading::Reading;
 use super::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Shortest time of sending, in seconds, after which a run shows what happens when a rate lasts.
+pub const BRIEF_S: f64 = 3.0;
+/// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
+pub const KEEPS_UP: f64 = 0.8;
 
 /// One run that a search asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +27,13 @@ pub struct Question {
     /// Number that is added to the plan's seed for the random draw of prompts and arrivals. It differs between all runs of a search,
     /// because repeating the same arrivals adds no evidence.
     pub draw: u32,
+}
+
+impl Question {
+    /// Returns true if all requests are sent before a rate shows whether it lasts.
+    pub(super) fn is_brief(&self, vary: Vary) -> bool {
+        vary == Vary::RequestRate && (self.requests as f64) < BRIEF_S * self.value
+    }
 }
 
 /// Measurement of one run. Several probes may have the same load.
@@ -86,6 +99,13 @@ impl Probe {
     /// Returns true if the server crashed or too many requests failed.
     pub(super) fn is_overloaded(&self) -> bool {
         self.stopped == Some(Verdict::Fail) && self.readings.is_empty()
+    }
+
+    /// Returns true if all requests of a rate were sent at nearly the same time, and the server did not keep up. Had the rate lasted, the
+    /// latencies would have been longer.
+    pub(super) fn is_burst(&self, vary: Vary) -> bool {
+        let outruns = |served: f64| served < KEEPS_UP * self.question.value;
+        self.question.is_brief(vary) && self.served.is_some_and(outruns)
     }
 
     /// Returns the reading of a criterion.

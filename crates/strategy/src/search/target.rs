@@ -2,6 +2,7 @@
 //!
 //! Converts readings to margins, pools the runs at each load, and defines the answer. The search decides which load to measure next.
 
+use super::Vary;
 use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
 use super::posterior::LimitPosterior;
@@ -212,9 +213,12 @@ impl Target {
 
     /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an
     /// undisturbed one meets it too. A disturbed run that missed the target gives no observation, because the disturbance may be the
-    /// reason. It gives one if the part of the margin that the disturbance explains is known.
-    fn observe(&self, probe: &Probe) -> Option<Observation> {
+    /// reason. It gives one if the part of the margin that the disturbance explains is known. A burst can only miss the target.
+    fn observe(&self, probe: &Probe, vary: Vary) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
+        if observation.margin <= 0.0 && probe.is_burst(vary) {
+            return None;
+        }
         if !probe.is_disturbed() {
             return Some(observation);
         }
@@ -248,9 +252,9 @@ impl Target {
         probe.question.target == self.name || self.worst(probe).is_some()
     }
 
-    /// Returns true if a probe was disturbed and gives no observation, so its load is measured again.
-    pub(super) fn is_spoilt(&self, probe: &Probe) -> bool {
-        probe.is_disturbed() && self.observe(probe).is_none()
+    /// Returns true if a probe was disturbed or a burst, and gives no observation, so its load is measured again.
+    pub(super) fn is_spoilt(&self, probe: &Probe, vary: Vary) -> bool {
+        (probe.is_disturbed() || probe.is_burst(vary)) && self.observe(probe, vary).is_none()
     }
 
     /// Returns true if the runs at one load, taken together, met the target. `None` if no run shows this.
@@ -283,9 +287,9 @@ impl Target {
     }
 
     /// Returns the number of runs at `value` that give an observation, and how many of them missed the target.
-    pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
+    pub(super) fn runs_missing(&self, probes: &[Probe], value: f64, vary: Vary) -> (usize, usize) {
         let margins: Vec<f64> = at(probes, value)
-            .filter_map(|probe| Some(self.observe(probe)?.margin))
+            .filter_map(|probe| Some(self.observe(probe, vary)?.margin))
             .collect();
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
@@ -312,8 +316,9 @@ impl Target {
     }
 
     /// Returns the observation of every probe that has one for this target.
-    pub(super) fn observations(&self, probes: &[Probe]) -> Vec<Observation> {
-        with_common_errors(probes.iter().filter_map(|probe| self.observe(probe)).collect())
+    pub(super) fn observations(&self, probes: &[Probe], vary: Vary) -> Vec<Observation> {
+        let probes = probes.iter();
+        with_common_errors(probes.filter_map(|probe| self.observe(probe, vary)).collect())
     }
 }
 
@@ -339,7 +344,12 @@ fn with_common_errors(observations: Vec<Observation>) -> Vec<Observation> {
 }
 
 /// Pools the runs at each load, in ascending order of loads. `noise` is the ratio of the scatter of runs to their stated errors.
-pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation], noise: f64) -> Vec<PooledLevel> {
+pub(super) fn levels(
+    target: &Target,
+    (probes, vary): (&[Probe], Vary),
+    observations: &[Observation],
+    noise: f64,
+) -> Vec<PooledLevel> {
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     sorted
@@ -355,7 +365,7 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
                 value,
                 runs: runs.len(),
                 whole: at(probes, value)
-                    .filter(|probe| probe.stopped.is_none() && target.observe(probe).is_some())
+                    .filter(|probe| probe.stopped.is_none() && target.observe(probe, vary).is_some())
                     .count(),
                 margin: if is_missed { f64::EPSILON } else { margin },
                 error: noise * precision.powf(-0.5),

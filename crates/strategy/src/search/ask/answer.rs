@@ -4,13 +4,8 @@
 use super::{RISK_ABOVE, RISK_BELOW, Settings, View};
 use crate::search::Vary;
 use crate::search::posterior::LimitPosterior;
-use crate::search::probe::Probe;
+use crate::search::probe::{BRIEF_S, KEEPS_UP, Probe};
 use crate::search::target::{Answer, Found, PooledLevel, at};
-
-/// Shortest time of sending, in seconds, after which a run shows what happens when a rate lasts.
-pub const BRIEF_S: f64 = 3.0;
-/// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
-const KEEPS_UP: f64 = 0.8;
 
 impl View<'_> {
     pub(super) fn answer(&self, found: Found) -> Answer {
@@ -162,7 +157,7 @@ impl View<'_> {
     /// Note for runs at the answer itself that missed the target, although all of them together meet it.
     fn missing_note(&self, found: Found) -> Option<String> {
         let value = found.value()?;
-        let (runs, missing) = self.target.runs_missing(&self.search.probes, value);
+        let (runs, missing) = self.runs_missing(value);
         (missing > 0).then(|| {
             let at = self.load(value);
             format!("{missing} of {runs} runs at {at} missed the target, but all {runs} together meet it")
@@ -186,7 +181,7 @@ impl View<'_> {
                 "{known}; runs below {at} do not end in time: raise bench.timeout, or send fewer requests there (num_prompts)"
             ));
         }
-        Some(match self.spoilt() {
+        Some(match self.spoilt().filter(|probe| probe.is_disturbed()).count() {
             0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests per run (num_prompts)"),
             spoilt => format!(
                 "{known}; runs that missed the target while disturbed show nothing ({spoilt}): measure again on a quiet \
@@ -195,17 +190,19 @@ impl View<'_> {
         })
     }
 
-    /// Note for a run that is too short to show what happens when its rate lasts.
+    /// Note for the lowest load at which runs are too short to show what happens when the rate lasts, of the answer and of those that
+    /// decided nothing.
     fn brief_note(&self, found: Found) -> Option<String> {
         let Settings { vary, requests, .. } = self.search.settings;
-        let value = found.value().filter(|_| vary == Vary::RequestRate)?;
-        let seconds = requests.at(value) as f64 / value;
-        (seconds < BRIEF_S).then(|| {
-            format!(
-                "at {} a run sends all requests within {seconds:.1} s, too short to show a lasting load; raise num_prompts",
-                self.load(value)
-            )
-        })
+        let seconds = |value: f64| requests.at(value) as f64 / value;
+        let undecided = self.spoilt().map(|probe| probe.question.value);
+        let rates = undecided.chain(found.value()).filter(|_| vary == Vary::RequestRate);
+        let value = rates.filter(|value| seconds(*value) < BRIEF_S).reduce(f64::min)?;
+        Some(format!(
+            "at {} a run sends all requests within {:.1} s, too short to show a lasting load; raise num_prompts",
+            self.load(value),
+            seconds(value)
+        ))
     }
 
     /// Note for a rate above the server's throughput: waiting times then depend on the number of requests in a run.

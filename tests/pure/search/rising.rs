@@ -114,6 +114,35 @@ fn a_throughput_that_no_bearable_load_brings_is_not_met() {
 }
 
 #[test]
+fn above_a_load_with_enough_goodput_no_load_is_too_low() {
+    let targets = vec![target("goodput", &[("request_goodput", ">=120")])];
+    let settings = Settings::new(Vary::MaxConcurrency, targets);
+    let mut search = Search::new(settings.clone(), Seed::neighbour(80.0));
+    let run = |value: f64| {
+        let question = Question {
+            target: "goodput".into(),
+            value,
+            requests: 1000,
+            confirm: false,
+            draw: 0,
+        };
+        measured(&settings, question)
+    };
+    let lucky = Probe {
+        readings: readings(&settings, 80.0).collect(),
+        ..run(200.0)
+    };
+    [run(20.0), run(150.0), run(80.0), lucky]
+        .iter()
+        .for_each(|probe| search.add(probe));
+    let starved = search
+        .probes()
+        .iter()
+        .map(|probe| probe.readings.values().any(|reading| reading.starved));
+    assert_eq!(starved.collect::<Vec<bool>>(), [true, false, false, false]);
+}
+
+#[test]
 fn a_run_that_one_target_stopped_says_nothing_of_another() {
     let targets = vec![
         target("short", &[("p99_ttft_ms", "<=100")]),

@@ -120,7 +120,8 @@ impl Rival {
         let Rival { server, load, .. } = self;
         let reason = |why: String| format!("not searched further: {server} holds {load}, and {why}");
         let reach = self.forecast.map(|forecast| (forecast * FORECAST_REACH, forecast));
-        if highest <= *load {
+        // More than the highest load that may be tried is the sum of several replicas. This server may then hold more too.
+        if highest == *load {
             return Some((highest, reason("no higher load is tried".to_owned())));
         }
         if let Some(limit) = measured.filter(|limit| limit <= load) {
@@ -196,6 +197,7 @@ mod rival_tests {
             "not searched further: tp=2 holds 100, and this one holds at most 93"
         );
         assert_eq!(reason(rival(None).beats(100.0, None)).0, 100.0);
+        assert_eq!(rival(None).beats(64.0, None), None, "two servers that hold 50 each");
         assert_eq!(reason(rival(Some(25.0)).beats(8192.0, None)).0, 100.0);
     }
 }

@@ -106,6 +106,11 @@ impl SlaTable {
             let message = format!("the search has no room between {lower} and {upper}");
             reader.object(node.span, message, "make sla.min at most sla.max");
         }
+        let asks_all = self.targets.iter().any(|target| target.required == Some(true));
+        if let Some(node) = node.child("skip_beaten").filter(|_| self.skip_beaten && asks_all) {
+            let message = "`skip_beaten` skips servers, and a target with required = \"all\" needs the answer of each";
+            reader.object(node.span, message, "remove it, or write required = true");
+        }
         for (position, target) in self.targets.iter().enumerate() {
             let is_taken = self.targets[..position].iter().any(|other| other.name == target.name);
             // A target without a valid bound may have no name.

@@ -2,8 +2,8 @@
 //! of flags. The checks work on the plan as typed, so that these problems are reported together with all others.
 
 use crate::{
-    Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
-    suggest,
+    Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number,
+    number_or_text, spelling, suggest,
 };
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
@@ -34,19 +34,26 @@ pub(crate) fn check(plan: &Plan, may_lack_some: bool, found: &mut Diagnostics) {
     check_short_names(plan, found);
 }
 
-/// Rejects a value for a parameter that a search or an exploration decides.
+/// Rejects a value for a parameter that a search or an exploration decides, and a second limit of a load that a search varies.
 fn check_searched(plan: &Plan, found: &mut Diagnostics) {
     if let Some(sla) = &plan.sla {
         let name = sla.vary.name();
         let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
         let remedy = "remove it here, and bound it with `min` and `max` in [sla]; or remove [sla]";
-        refuse_if_set(plan, name, Problem::of(message, remedy), found);
+        refuse_if_set(plan, name, |_| true, Problem::of(message, remedy), found);
+        for other in VARIED.map(Vary::name).into_iter().filter(|other| *other != name) {
+            let message =
+                format!("`{other}` limits the load too, and the search of [sla] looks for the highest `{name}`");
+            let remedy = format!("remove it here, or search for its highest value with vary = \"{other}\"");
+            let is_limit = |value: &Value| number_or_text(value).is_some_and(f64::is_finite);
+            refuse_if_set(plan, other, is_limit, Problem::of(message, remedy), found);
+        }
     }
     if plan.explore.is_some() {
         for name in VARIED.map(Vary::name) {
             let message = format!("[explore] decides `{name}`, so the plan cannot set it too");
             let remedy = "remove it here; [explore] has `max_concurrency` for the most requests in flight";
-            refuse_if_set(plan, name, Problem::of(message, remedy), found);
+            refuse_if_set(plan, name, |_| true, Problem::of(message, remedy), found);
         }
     }
 }
@@ -66,11 +73,14 @@ fn may_vary(plan: &Plan, name: &str) -> bool {
     }
 }
 
-/// Adds `problem` if the plan sets a parameter that something else decides.
-fn refuse_if_set(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnostics) {
-    let sets = |combo: &Combo| spelling::find(&combo.params, name).is_some();
+/// Adds `problem` if the plan sets a parameter, to a value that is not allowed, although something else decides it.
+fn refuse_if_set(plan: &Plan, name: &str, is_wrong: fn(&Value) -> bool, problem: Problem, found: &mut Diagnostics) {
+    let sets = |combo: &Combo| spelling::find(&combo.params, name).is_some_and(is_wrong);
     let place = match plan.param(Side::Bench, name) {
-        Some((typed, _)) => Some(plan.origin.key_span(&["bench", "params", typed])),
+        Some((typed, axis)) => {
+            let is_set = matches!(axis, Axis::Derived(_)) || axis.values().iter().any(is_wrong);
+            is_set.then(|| plan.origin.key_span(&["bench", "params", typed]))
+        }
         None => {
             let combo = plan.combos(Side::Bench).iter().position(sets);
             combo.map(|position| plan.origin.combo_span(Side::Bench, position, None))

@@ -343,6 +343,14 @@ fn searches_and_explorations_of_every_release_are_vsweeps_own() {
         "max_concurrency",
     ];
     has(&import("serve_sla", &few), &["[sla]", "max = 50"]);
+    let rate = import(
+        "serve_sla",
+        &["--sla-params", "sla.json", "--sla-variable", "request_rate"],
+    );
+    assert!(
+        rate.contains("# - from request_rate = 333 on, the fewest requests of a load (1000) are sent within 3 s"),
+        "{rate}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use itertools::Itertools;
 use serde_json::{Value, json};
 use vsweep_base::printable::printable;
 use vsweep_base::shell::shell_line;
+use vsweep_strategy::search::BRIEF_S;
 
 /// The highest load that vLLM's searches try.
 const HIGHEST_LOAD: u64 = 8192;
@@ -78,7 +79,8 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
         }
         Loads::Searched { vary, .. } => {
             // A run never has more requests in flight than it sends, so the search ends there.
-            let reached = prompts.min().filter(|_| vary == "max_concurrency");
+            let fewest = prompts.min();
+            let reached = fewest.filter(|_| vary == "max_concurrency");
             let most = reached.map_or(HIGHEST_LOAD, |reached| reached.min(HIGHEST_LOAD));
             plan["sla"] = json!({ "vary": vary, "min": 1, "max": most, "target": read.criteria });
             let note =
@@ -89,6 +91,14 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
                     "the search ends at max_concurrency = {most}, the fewest requests of a load (num_prompts), because no run has more in \
                      flight than it sends; to search higher, write num_prompts = {{ per = \"max_concurrency\", times = 10 }} and raise \
                      sla.max"
+                )
+            }));
+            let of_rate = fewest.filter(|_| vary == "request_rate");
+            notes.extend(of_rate.map(|fewest| {
+                format!(
+                    "from request_rate = {:.0} on, the fewest requests of a load ({fewest}) are sent within {BRIEF_S} s, too short to show a \
+                     lasting load; write num_prompts = {{ per = \"request_rate\", times = 10, min = {fewest} }}",
+                    fewest as f64 / BRIEF_S
                 )
             }));
         }

@@ -48,8 +48,8 @@ closed_list! {
     Code of CodeFacts;
     /// The load that was asked for was never in flight, a batch did not run as one, or a slot stayed without work.
     LoadNotReached "load_not_reached" severity=Invalid:
-        "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
-         and phases lower the load, or raise max_num_seqs or the KV cache";
+        "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for rates, \
+         batches and phases lower the load, or raise max_num_seqs or the KV cache";
     /// The server's answers to the fixed questions differ from the baseline, or contradict themselves.
     AnswersDiffer "answers_differ" severity=Invalid:
         "find out which setting changes the answers, and whether that is intended; if it is, compare quality elsewhere and set \

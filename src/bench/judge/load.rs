@@ -4,6 +4,7 @@
 use super::RunFigures;
 use crate::checks::{Shortfall, percentile, shortfall, values_needed};
 use crate::metrics::Histogram;
+use crate::search::KEEPS_UP;
 use crate::stats::{figure_of, split_class};
 use crate::units::{show_count, show_many};
 use crate::validity::{Code, Doubt};
@@ -32,6 +33,24 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
             Code::LoadNotReached,
             format!("at most {peak} of {slots} requests were in flight{why}"),
         )
+    })
+}
+
+/// Returns a doubt if requests were not sent at their rate, because too few may be in flight at once. Where they all wait for a slot, each
+/// waits half of the time, on average, by which the run becomes longer.
+pub(super) fn held_back(seen: RunFigures<'_>) -> Option<Doubt> {
+    let rate = seen.number("request_rate").filter(|_| seen.is_whole)?;
+    let (slots, peak) = (
+        seen.number("max_concurrency")?,
+        seen.number("peak_concurrent_requests")?,
+    );
+    let completed = seen.number("completed")?;
+    let served = completed / seen.duration_s()?;
+    let waited_s = (seen.number("mean_ttft_from_due_ms")? - seen.number("mean_ttft_ms")?) / 1000.0;
+    let longer_s = completed / rate * (KEEPS_UP.recip() - 1.0);
+    (served < KEEPS_UP * rate && fills(peak, slots) && waited_s > longer_s / 2.0).then(|| {
+        let detail = format!("{served:.1} of {rate} requests per second were sent, with at most {slots} in flight");
+        Doubt::new(Code::LoadNotReached, detail)
     })
 }
 
@@ -192,6 +211,22 @@ mod tests {
         assert!(judge(bounded).is_empty(), "beside a rate it is a bound");
         let growing = json!({"max_concurrency": 64, "request_rate": "inf", "ramp_up_strategy": "linear", "peak_concurrent_requests": 4});
         assert!(judge(growing).is_empty(), "also beside a rate that grows");
+    }
+
+    #[test]
+    fn a_rate_that_a_limit_holds_back_is_another_load() {
+        let run = |rate: f64, wait_ms: f64| {
+            judge(json!({
+                "max_concurrency": 8, "peak_concurrent_requests": 8, "request_rate": rate, "completed": 600, "duration": 10.0,
+                "mean_ttft_ms": 20.0, "mean_ttft_from_due_ms": 20.0 + wait_ms,
+            }))
+        };
+        assert_eq!(
+            run(2000.0, 4800.0),
+            ["load_not_reached: 60.0 of 2000 requests per second were sent, with at most 8 in flight"]
+        );
+        assert!(run(70.0, 700.0).is_empty());
+        assert!(run(100.0, 0.0).is_empty(), "only the last answers took long");
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub struct RunFigures<'a> {
 }
 
 /// All checks, in the order in which doubts are reported.
-const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 6] = [
+const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 7] = [
     load::not_reached,
+    load::held_back,
     load::stood_still,
     load::saturated,
     some_failed,

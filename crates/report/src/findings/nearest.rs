@@ -35,7 +35,7 @@ pub fn name(answer: &mut Answer, state: &State) {
 }
 
 /// The best probe at the lowest load of a search, and its distance to the target: the greatest ratio by which a figure misses its limit.
-/// `None` if the load was too low to meet a criterion.
+/// `None` if the load was too low to meet a criterion, or if the probe meets them all.
 fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
     let started = &result.record().started;
     let runs = state.runs().filter(|run| run.search.as_ref() == Some(&started.search));
@@ -54,7 +54,8 @@ fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
     });
     let (distance, run, probe, readings) = candidates.min_by(|one, other| one.0.total_cmp(&other.0))?;
     let is_starved = readings.iter().any(|(_, reading)| reading.starved && !reading.met);
-    (!is_starved).then(|| {
+    let is_met = readings.len() == result.target.criteria.len() && readings.iter().all(|(_, reading)| reading.met);
+    (!is_starved && !is_met).then(|| {
         let nearest = Nearest {
             config: started.server.to_string(),
             point: run.point.to_string(),

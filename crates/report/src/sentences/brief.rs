@@ -488,6 +488,15 @@ mod tests {
         (winner.value.value, winner.value.low, winner.value.high) = (80.0, 79.999_999_999_9, 96.4);
         let run = brief(&answer).run;
         assert!(run[0].contains("up to 80 concurrent requests (80 to 96)"), "{run:?}");
+        let winner = answer.questions[0].winner.as_mut().expect("a winner");
+        winner.replicas = 16;
+        winner.value.high = 111.9;
+        let run = brief(&answer).run;
+        assert!(run[0].contains("up to 80 concurrent requests (80 to 96)"), "{run:?}");
+        answer.questions[0].winner.as_mut().expect("a winner").at_ceiling = true;
+        let run = brief(&answer).run;
+        let each = "80 concurrent requests or more, 16 × 5, the highest load allowed for each server";
+        assert!(run[0].contains(each), "{run:?}");
     }
 
     #[test]

@@ -286,14 +286,12 @@ fn figure(answered: &QuestionAnswer, winner: &Winner) -> String {
         Goal::Load { parameter, .. } => {
             // Each number is formatted alone, because a load and the ends of its interval may need different numbers of decimals.
             let Estimate { value, low, high } = winner.value;
-            // A number of users is whole. The tolerance allows for rounding in the logarithms from which an interval is computed.
-            let whole = |end: f64| {
-                if parameter == "max_concurrency" {
-                    (end * (1.0 + 1e-9)).floor()
-                } else {
-                    end
-                }
+            let replicas = winner.replicas.max(1);
+            let whole = |end: f64| match parameter.as_str() {
+                "max_concurrency" => parts::whole(end, replicas),
+                _ => end,
             };
+            let each = show_number(value / f64::from(replicas));
             let [value, low, high] = [value, whole(low), whole(high)].map(show_number);
             let range = match low == high {
                 true => String::new(),
@@ -305,6 +303,9 @@ fn figure(answered: &QuestionAnswer, winner: &Winner) -> String {
                 other => short_setting_of(other, &value),
             };
             match winner.at_ceiling {
+                true if replicas > 1 => {
+                    format!("{load} or more, {replicas} × {each}, the highest load allowed for each server")
+                }
                 true => load + " or more, the highest load allowed",
                 false => format!("up to {load}{range}"),
             }

@@ -28,13 +28,20 @@ pub fn tie(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, id: &str
 /// The highest load that a server may hold, if its search ended undecided: ` (undecided, up to 64)`; else empty.
 pub fn undecided(answered: &QuestionAnswer, id: &str) -> String {
     let limit = |entrant: &Entrant| match &answered.goal {
-        Goal::Load { parameter, .. } if parameter == "max_concurrency" => entrant.value.high.floor(),
+        Goal::Load { parameter, .. } if parameter == "max_concurrency" => whole(entrant.value.high, entrant.replicas),
         _ => entrant.value.high,
     };
     let entrant = answered.undecided(id);
     entrant.map_or(String::new(), |entrant| {
         format!(" (undecided, up to {})", show_number(limit(entrant)))
     })
+}
+
+/// Rounds the number of users of several servers down to a whole number for each. The tolerance allows for rounding in the logarithms from
+/// which an interval is computed.
+pub fn whole(users: f64, replicas: u32) -> f64 {
+    let replicas = f64::from(replicas.max(1));
+    (users / replicas * (1.0 + 1e-9)).floor() * replicas
 }
 
 /// The settings of a server that another one has too, and those in which it differs.

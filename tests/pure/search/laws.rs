@@ -161,6 +161,23 @@ fn none_and_beyond_are_said_as_such() {
 }
 
 #[test]
+fn an_interval_ends_at_the_highest_load_allowed() {
+    let settings = Settings {
+        upper: 24.0,
+        max_probes: 2,
+        ..Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)])
+    };
+    let (answers, ..) = run(&settings, Seed::neighbour(16.0), &[0.0], |load| 30.0 * load);
+    let answer = &answers[0];
+    assert!(answer.high <= 24.0, "{answer:?}");
+    let mut ends = answer.found.value().zip(answer.within).into_iter();
+    assert!(
+        ends.all(|(value, within)| value * (1.0 + within) <= 24.001),
+        "{answer:?}"
+    );
+}
+
+#[test]
 fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
     let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
     // The first load is in the dip. All later loads lie below it.

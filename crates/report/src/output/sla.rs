@@ -204,7 +204,12 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
         let answer = result.answer();
         let own = recommended(result);
         let has_own_interval = own.is_some();
-        let interval = own.or_else(|| interval(result)).map(interval_in_words);
+        let posterior = answer.and_then(|answer| answer.posterior.as_ref());
+        let is_open = |high: f64| high.is_finite() && posterior.is_some_and(|posterior| posterior.is_ceiling(high));
+        let interval = own.or_else(|| interval(result)).map(|ends| {
+            let more = if is_open(ends.1) { " or more" } else { "" };
+            interval_in_words(ends) + more
+        });
         ShownAnswer {
             target: result.target.name.clone(),
             is_recommended: is_recommended(result),

@@ -90,7 +90,8 @@ impl View<'_> {
         answer
     }
 
-    /// Returns the loads between which the limit lies. The upper end is infinite if nothing bounds the limit from above.
+    /// Returns the loads between which the limit lies. The upper end is infinite if nothing bounds the limit from above. It is the highest
+    /// load allowed if the limit may lie there or above.
     pub(super) fn interval(&self, found: Found) -> (f64, f64) {
         let Settings { lower, upper, .. } = self.search.settings;
         let (low, high) = (
@@ -106,7 +107,7 @@ impl View<'_> {
         if self.is_unbounded() {
             return (low, f64::INFINITY);
         }
-        (low, high.max(low))
+        (low, high.min(upper).max(low))
     }
 
     /// Returns the distribution of the limit. If no run decided anything, an undecided target has the prior, by which the server may

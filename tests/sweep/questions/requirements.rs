@@ -59,6 +59,7 @@ fn assertions_of_points_decide_the_exit_code() {
     };
     let (met, said) = share("60000");
     assert_eq!(met, [Some(0); 3], "{said}");
+    assert!(said.contains(" for 90 % of requests: 100 %"), "{said}");
     let (unmet, said) = share("0.001");
     assert_eq!(unmet, [Some(4); 3], "{said}");
     assert!(

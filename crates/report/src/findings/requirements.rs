@@ -279,7 +279,11 @@ fn of_point(
     }
     let of_criterion = |criterion: &Criterion| {
         let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
-        let shown = figure.map(show_number).unwrap_or_default();
+        let show = |figure: f64| match criterion.quantity {
+            Quantity::Attainment(_) => format!("{} %", show_number(figure * 100.0)),
+            Quantity::Metric(_) => show_number(figure),
+        };
+        let shown = figure.map(show).unwrap_or_default();
         match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
             Some(true) => (RequirementVerdict::Met, format!("{}: {shown}", phrase(criterion))),
             Some(false) => (

@@ -1,9 +1,10 @@
 //! Words that several sentences share.
 
 use crate::texts::changes::change_within;
-use crate::texts::criteria::bound;
+use crate::texts::criteria::{bound, phrase};
 use crate::texts::words::{show_number, with_range};
 use vsweep_answer::{Answer, Entrant, Estimate, Goal, QuestionAnswer, Target, Winner};
+use vsweep_strategy::search::Criterion;
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
@@ -128,14 +129,34 @@ pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     })
 }
 
-/// Formats a target: `p99 TTFT <= 500 ms`.
+/// Formats a target: `p99 TTFT <= 500 ms`, `TTFT < 500 ms for 95 % of requests`.
 pub fn target(target: &Target) -> String {
-    bound(&target.metric, target.bound, target.limit)
+    let Target { metric, limit, .. } = target;
+    let criterion = Criterion::try_from(format!("{metric}{}{limit}", target.bound));
+    criterion.map_or_else(|_| bound(metric, target.bound, *limit), |criterion| phrase(&criterion))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, at_load_of_replicas};
+    use super::{Target, apart, at_load_of_replicas, target};
+    use vsweep_strategy::search::Operator;
+
+    #[test]
+    fn a_share_of_requests_is_a_target_in_words() {
+        let of = |metric: &str, bound: Operator, limit: f64| {
+            target(&Target {
+                metric: metric.to_owned(),
+                bound,
+                limit,
+                about: Vec::new(),
+            })
+        };
+        assert_eq!(
+            of("chat.share(ttft_ms<20 & tpot_ms<1.5)", Operator::AtLeast, 0.95),
+            "TTFT < 20 ms and TPOT < 1.5 ms for 95 % of requests of chat"
+        );
+        assert_eq!(of("p99_ttft_ms", Operator::AtMost, 500.0), "p99 TTFT <= 500 ms");
+    }
 
     #[test]
     fn only_a_load_of_one_number_is_multiplied() {

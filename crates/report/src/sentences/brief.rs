@@ -532,6 +532,9 @@ mod tests {
             "{}",
             why[0]
         );
+        answer.questions[0].effects[0].verdict = Verdict::Regressed;
+        let why = brief(&answer).why;
+        assert!(!why.iter().any(|why| why.contains("Why: chat: seqs 8")), "{why:?}");
     }
 
     #[test]

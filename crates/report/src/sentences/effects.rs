@@ -55,8 +55,8 @@ pub fn findings(answered: &QuestionAnswer) -> Vec<Finding> {
 const MOST: usize = 3;
 
 /// The largest effect of each setting in one line, ordered by the change of the first metric, largest first: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, only the first part is kept, with its first metric and the
-/// metrics that became worse.
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. Settings that make the first metric worse are left out. With `only_first`, only
+/// the first part is kept, with its first metric and the metrics that became worse.
 pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> Option<String> {
     let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
@@ -72,8 +72,13 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
     let of_first = |own: &Vec<&Effect>| own.iter().any(|effect| effect.metric == *first && is_known(effect));
     let has_none = !known.is_empty() && !known.iter().any(of_first);
     let size = |own: &Vec<&Effect>| -own[0].ratio.value.ln().abs();
+    let is_reason = |own: &Vec<&Effect>| {
+        let mut of_first = own.iter().filter(|effect| effect.metric == *first);
+        of_first.all(|effect| effect.verdict != Verdict::Regressed)
+    };
     let known = known
         .into_iter()
+        .filter(is_reason)
         .sorted_by(|a, b| size(a).total_cmp(&size(b)))
         .unique_by(|own| &own[0].setting)
         .take(MOST);

@@ -20,7 +20,8 @@ pub(super) fn others_together(answer: &Answer, leading: &[&QuestionAnswer]) -> V
     others.map(text).collect()
 }
 
-/// The server for all workloads together, with its share of the best of each; `None` if it wins each of them anyway.
+/// The server for all workloads together, with its share of the best of each, for the first of several targets by name; `None` if it wins
+/// each of them anyway.
 pub(super) fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<String> {
     let together = answer.together.first()?;
     let config = together.config.as_ref()?;
@@ -35,6 +36,10 @@ pub(super) fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<Stri
     };
     let (name, sure) = (answer.name_of(config), percent(together.probability));
     let within = parts::margin(answer.margin);
-    let text = format!("{name}: {part} for each workload, {sure} sure within {within} of the best");
+    let title = match asked.is_some_and(QuestionAnswer::is_load) && answer.together.len() > 1 {
+        true => lower_first(&together.question) + ": ",
+        false => String::new(),
+    };
+    let text = format!("{title}{name}: {part} for each workload, {sure} sure within {within} of the best");
     (!leading.iter().all(is_own)).then_some(text)
 }

@@ -199,6 +199,12 @@ function winnerOf(place, ranked) {
   ];
 }
 
+/** The users of a point: the slots of a closed loop, else its requests in flight on average. */
+function usersOf(point) {
+  const [slots, rate] = ["max_concurrency", "request_rate"].map((name) => Number(columnByName.get(name)?.values[point.rows[0]]));
+  return slots > 0 && !(rate > 0 && rate < Infinity) ? slots : spreadOf(point, columnByName.get("user_count_estimate"))?.median;
+}
+
 /** How many GPUs a number of users takes with each server, with room to spare. */
 function buildUsers(host) {
   const [users, gpus] = ["user_count_estimate", "gpu_count"].map((name) => columnByName.get(name));
@@ -228,7 +234,7 @@ function buildUsers(host) {
     const best = new Map();
     // So many users may need more GPUs than there are, so no server is too large.
     for (const point of ranking().all) {
-      const [own, held, size] = [users, speed, gpus].map((column) => spreadOf(point, column)?.median);
+      const [own, held, size] = [usersOf(point), ...[speed, gpus].map((column) => spreadOf(point, column)?.median)];
       if (!(own > 0 && held > 0 && size > 0) || !(count > 0)) continue;
       const servers = Math.ceil(count / own);
       const safe = Math.ceil((count * (1 + (headroom || 0) / 100)) / own) + 1;
@@ -241,7 +247,7 @@ function buildUsers(host) {
     const ranked = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus);
     const rows = ranked.slice(0, MOST_SERVERS);
     const more = ranked.length > rows.length ? ` Further servers that need no fewer: ${showCount(ranked.length - rows.length)}.` : "";
-    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users per server: requests in flight on average. With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
+    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users per server: concurrency, or at a rate the requests in flight on average. With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value, true)}`);
     const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with headroom and spare", "Cost per hour", "Cost per million output tokens"];
     const cells = rows.map((row) => [loadText(row.point) || "the only load", showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);

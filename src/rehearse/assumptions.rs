@@ -45,7 +45,6 @@ pub(super) fn assumptions(
             gpus => show_many(u64::from(gpus), "GPU"),
         }),
         gpus_source => options.gpus_source,
-        has_replicas => cost.is_some_and(|cost| cost.data_parallel > 1),
         not_played => runner.name().filter(|_| matches!(runner, BenchRunner::Iterations | BenchRunner::Phases)),
         offline => runner.offline().map(Offline::subcommand),
         fewest_runs => rule.map(|rule| rule.min),

@@ -95,6 +95,8 @@ impl<'a> Player<'a> {
             None if settings.is_self_timed() => MOST_PLAYED,
             None => self.fill(&settings, play.budget)?,
         };
+        // Replicas take turns, so only one of them is played.
+        let replicas = self.replicas(&settings);
         let (server, has_content) = self.server(&settings)?;
         let sampling = settings.prompts.sampling(wanted.min(MOST_PLAYED), seed);
         let mut items = draw(&*settings.dataset, sampling, has_content)?;
@@ -118,6 +120,9 @@ impl<'a> Player<'a> {
                 .max(1),
         );
         items.truncate(due.len());
+        let sent = items.len();
+        let items: Vec<Item> = items.into_iter().step_by(replicas).collect();
+        let due: Vec<u64> = due.into_iter().step_by(replicas).collect();
         // Prompt tokens take less effort, because many are computed at a time.
         let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100);
         play.budget.spend(effort.sum())?;
@@ -125,7 +130,7 @@ impl<'a> Player<'a> {
             requests,
             due,
             classes: Vec::new(),
-            limit: settings.concurrency(),
+            limit: settings.concurrency().map(|slots| slots.div_ceil(replicas)),
             sending: None,
             deadline: None,
             every_token,
@@ -148,22 +153,32 @@ impl<'a> Player<'a> {
             Duration::from_nanos(duration)
         };
         let at_once = match amount {
-            Amount::AtOnce(count) => count,
+            Amount::AtOnce(count) => count.div_ceil(replicas),
             Amount::AtRate(..) => 1,
         };
         let first = warm_up(0, vec![0; at_once]);
-        warm_up(at_once, amount.due_after(first));
+        let further = amount.due_after(first).into_iter();
+        warm_up(at_once, further.step_by(replicas).collect());
         let shares = settings.mix.as_ref().map(|mix| mix.shares(seed));
         let class_of = |place| shares.as_ref().map(|shares| shares.at(place) as u8);
         let load = VirtualLoad {
             sending,
             deadline: limits.map(SendWindow::deadline),
-            classes: (0..items.len()).map_while(class_of).collect(),
+            classes: (0..sent).step_by(replicas).map_while(class_of).collect(),
             ..load(items.iter().map(|item| request(item, seed)).collect(), due)
         };
-        let (simulated, cut) = match play.watch {
+        // A watch judges by all requests of a run.
+        let (simulated, cut) = match play.watch.filter(|_| replicas == 1) {
             Some(watch) => drive_watched(watch, &settings.class_tags(), server, load),
             None => (server.drive(load), None),
+        };
+        let samples = simulated.samples.into_iter();
+        let samples = samples
+            .flat_map(|sample| std::iter::repeat_n(sample, replicas))
+            .take(sent);
+        let simulated = VirtualResult {
+            samples: samples.collect(),
+            ..simulated
         };
         let all = all.min(simulated.samples.len());
         // A run that is ended by time may send more requests than are played. The played part is then extrapolated to the whole time.
@@ -198,7 +213,8 @@ impl<'a> Player<'a> {
 
     /// Returns a number of requests that fills the time of a closed loop, at most [`MOST_PLAYED`].
     fn fill(&mut self, settings: &NativeSettings, budget: &Budget) -> Result<usize, Unknown> {
-        let slots = settings.concurrency().unwrap_or(1);
+        let replicas = self.replicas(settings);
+        let slots = settings.concurrency().unwrap_or(1).div_ceil(replicas);
         let lasts = settings
             .arrival
             .sending()
@@ -218,7 +234,7 @@ impl<'a> Player<'a> {
             });
             let took = seconds(simulated.duration);
             if took >= lasts || count >= MOST_PLAYED || took == 0.0 {
-                return Ok(count);
+                return Ok(count * replicas);
             }
             // The ramp and the end, with fewer requests in flight, take a smaller share of a longer run. So a longer run answers more
             // requests in a second, and the count grows by more than the ratio of the times.
@@ -226,6 +242,13 @@ impl<'a> Player<'a> {
                 .max(2 * count)
                 .min(MOST_PLAYED);
         }
+    }
+
+    /// Returns the number of data parallel replicas that have work under a load.
+    fn replicas(&self, settings: &NativeSettings) -> usize {
+        let engine = self.stand_in.settings.as_ref();
+        let all = engine.map_or(1, |engine| engine.cost.data_parallel);
+        all.min(settings.concurrency().unwrap_or(all)).max(1)
     }
 
     /// Returns the server for a run, and true if the content of prompts matters to it.

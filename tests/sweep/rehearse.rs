@@ -603,3 +603,17 @@ fn what_does_not_end_within_the_grace_is_foreseen_to_fail() {
         "{forecast}"
     );
 }
+
+#[test]
+fn data_parallel_replicas_share_a_load() {
+    let of = |replicas: usize| {
+        let (slots, requests) = (8 * replicas, 64 * replicas);
+        let text = format!(
+            "version = 1\nruns = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-start 1ms --data-parallel-size {replicas}\"\n\
+             [bench.params]\nrandom_input_len = 64\nrandom_output_len = 256\nmax_concurrency = {slots}\nnum_prompts = {requests}\n"
+        );
+        likely(&plan(&text))
+    };
+    let (one, four) = (of(1), of(4));
+    assert!((0.9..1.1).contains(&(four / one)), "{four} s and {one} s");
+}

@@ -155,6 +155,7 @@ fn a_killed_worker_does_nothing_while_another_goes_on() {
     wait_for("one at work", || doing() == Some(1));
     workers[1].kill().expect("killed");
     workers[1].wait().expect("gone");
+    drop(live);
     harness.wait_until_alone();
 }
 

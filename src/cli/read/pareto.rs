@@ -26,9 +26,9 @@ pub struct Args {
     /// The figure along the x axis; :higher or :lower says which direction is the good one
     #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_user")]
     x: Measure,
-    /// The figure along the y axis
-    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_gpu")]
-    y: Measure,
+    /// The figure along the y axis [default: tokens_per_gpu, or output_throughput where GPUs are not known]
+    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse)]
+    y: Option<Measure>,
     /// Column with the number of users; where it is empty, the mean number of requests in flight
     #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
     user_count_var: String,
@@ -63,13 +63,6 @@ enum FrontierFormat {
 
 pub fn run(mut args: Args) -> Result<Exit> {
     args.directories = args.directories.settle()?;
-    let (x, y) = (&args.x, &args.y);
-    if x.metric == y.metric {
-        return Err(Error::Usage(format!(
-            "--x and --y are both {}; a frontier weighs two figures: choose another one",
-            x.metric
-        )));
-    }
     let is_picture = matches!(args.format, FrontierFormat::Png | FrontierFormat::Svg);
     if args.output.is_some() && !is_picture {
         return Err(Error::Usage(
@@ -85,10 +78,21 @@ pub fn run(mut args: Args) -> Result<Exit> {
             .map_err(Error::Usage)
     };
     // The points of several directories compete with each other, so the questions of a single plan do not matter.
-    let metrics = [x.metric.as_str(), y.metric.as_str()];
-    let about = args.directories.only().is_none().then_some(&metrics[..]);
+    let usual = ["tokens_per_user", "tokens_per_gpu", "output_throughput"];
+    let asked = [Some(&args.x), args.y.as_ref()].into_iter().flatten();
+    let about: Vec<&str> = asked.map(|asked| asked.metric.as_str()).chain(usual).unique().collect();
+    let about = args.directories.only().is_none().then_some(&about[..]);
     let experiments = args.directories.read(about, recount)?;
     let table = &experiments.table;
+    let [_, throughput] = Measure::of_frontier(table);
+    let (x, y) = (&args.x, args.y.as_ref().unwrap_or(&throughput));
+    if x.metric == y.metric {
+        return Err(Error::Usage(format!(
+            "--x and --y are both {}; a frontier weighs two figures: choose another one",
+            x.metric
+        )));
+    }
+    let metrics = [x.metric.as_str(), y.metric.as_str()];
     for name in metrics {
         table.numeric_column(name).map_err(Error::Usage)?;
     }

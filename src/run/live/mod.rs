@@ -31,7 +31,7 @@ use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
 pub(super) use hidden::{hide_in_log, hide_in_logs_of_killed};
 use hidden::{hide_in_scratch, not_hidden};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 pub(crate) use measure::reduce;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -291,9 +291,16 @@ fn neighbours_of(own: Launch, state: &State, since: Timestamp) -> Vec<&LaunchRec
     state.launches().filter(is_neighbour).collect()
 }
 
-/// Returns true if a server was starting at any time since `since`. A server that never became ready was starting until its end.
+/// Returns true if a server was starting at any time since `since`. A server that never became ready was starting until its end. The wait
+/// of a launch for earlier servers is not known here, so after such a wait a start seems to end earlier than it did.
 fn was_starting(start: &LaunchRecord, since: Timestamp) -> bool {
-    let ready = start.ready_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+    let took = start
+        .ready_seconds()
+        .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
+    let launched = start.started_at.parse::<Timestamp>().ok();
+    let ready = launched
+        .zip(took)
+        .and_then(|(launched, took)| launched.checked_add(took).ok());
     ready.is_none_or(|ready| ready >= since)
 }
 

@@ -5,7 +5,7 @@
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
 use crate::journal::Objective;
-use crate::table::{MetricSet, Workload};
+use crate::table::{Measure, MetricSet, Workload};
 use itertools::Itertools;
 use std::iter;
 use vsweep_answer::{FrontierQuestion, Goal, Question, Search, Target};
@@ -178,10 +178,11 @@ pub(super) fn frontiers(
     let with_output = workloads
         .iter()
         .filter(|workload| MetricSet::of(evidence.points, workload).gives_output);
+    let [x, y] = Measure::of_frontier(evidence.points.runs);
     let frontier = |workload: &Workload<'_>| FrontierQuestion {
         workload: evidence.names.workload(workload),
-        x: FRONTIER[0].to_owned(),
-        y: FRONTIER[1].to_owned(),
+        x: x.metric.clone(),
+        y: y.metric.clone(),
         targets: targets.to_vec(),
     };
     with_output.map(frontier).collect()

@@ -25,7 +25,7 @@ const MOST_LABELS: usize = 10;
 /// Returns the chart of each workload, in the order of the workloads; `None` for a workload without a chart. `recommended` are indices of
 /// points.
 pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking, recommended: &[usize]) -> Vec<Option<Chart>> {
-    let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
+    let [x, y] = Measure::of_frontier(subject.points.runs);
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
     tradeoffs
         .iter()

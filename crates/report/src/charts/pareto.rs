@@ -19,7 +19,8 @@ const MOST_NAMED: usize = 3;
 /// Returns the Pareto charts of a report, one for each workload with several points, or the reason why there is none. The points with the
 /// indices `recommended` are ringed.
 pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[usize]) -> Result<Vec<Chart>, String> {
-    let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
+    let [x, y] = Measure::of_frontier(subject.points.runs);
+    let mut tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
         let mut placed = tradeoff.placed.iter();
         placed.all(|placed| subject.points.reads_prompts_only(placed.point))
@@ -110,14 +111,11 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
 }
 
 fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
-    if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
-        "Pareto frontier: throughput per GPU against speed per user".into()
-    } else {
-        format!(
-            "{} against {}",
-            axis_title(&tradeoff.y.metric),
-            axis_title(&tradeoff.x.metric)
-        )
+    let (x, y) = (tradeoff.x.metric.as_str(), tradeoff.y.metric.as_str());
+    match (x, y) {
+        ("tokens_per_user", "tokens_per_gpu") => "Pareto frontier: throughput per GPU against speed per user".into(),
+        ("tokens_per_user", "output_throughput") => "Pareto frontier: throughput against speed per user".into(),
+        _ => format!("{} against {}", axis_title(y), axis_title(x)),
     }
 }
 

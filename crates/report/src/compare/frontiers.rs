@@ -7,7 +7,6 @@ use crate::charts::pareto;
 use crate::findings::answer::estimate_by_table;
 use crate::ordered::Order;
 use std::iter;
-use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
 
@@ -21,12 +20,14 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
     let tables = sides.iter().map(|side| side.table.clone());
     let stacked = Table::stack(names.iter().cloned().zip(tables).collect());
     let mut points = Points::of(&stacked);
-    points.adopt(&estimate_by_table(&State::default(), &stacked, &FRONTIER));
+    let [x, y] = Measure::of_frontier(&stacked);
+    let figures = [x.metric.as_str(), y.metric.as_str()];
+    points.adopt(&estimate_by_table(&State::default(), &stacked, &figures));
     let subject = ChartContext {
         experiment: &names.join(", "),
         points: &points,
     };
-    let tradeoffs = Tradeoff::of_each(&points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
+    let tradeoffs = Tradeoff::of_each(&points, &x, &y);
     let charts = tradeoffs.iter().filter_map(|tradeoff| {
         let curves: Vec<Series> = names
             .iter()

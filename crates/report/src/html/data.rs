@@ -21,10 +21,8 @@ use vsweep_base::ids::ServerId;
 use vsweep_base::shell::{shell_command, shell_line};
 use vsweep_base::validity::Code;
 use vsweep_plan::Params;
-use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::MetricSet;
-use vsweep_record::table::{Column, Point, Section};
+use vsweep_record::table::{Column, Measure, MetricSet, Point, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the least important figures are left out.
 const MOST_BYTES: usize = 2_450_000;
@@ -58,7 +56,10 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     let mut page = runs(inputs);
     page.add("words", words());
     page.add("workloads", workloads(inputs));
-    page.add("pareto", FRONTIER);
+    page.add(
+        "pareto",
+        Measure::of_frontier(points.runs).map(|measure| measure.metric),
+    );
     page.add(
         "varying",
         inputs.varied.iter().map(|column| column.name.as_str()).collect_vec(),

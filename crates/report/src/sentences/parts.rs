@@ -1,10 +1,9 @@
 //! Words that several sentences share.
 
 use crate::texts::changes::change_within;
-use crate::texts::criteria::{bound, phrase};
+use crate::texts::criteria::bound;
 use crate::texts::words::{show_number, with_range};
 use vsweep_answer::{Answer, Entrant, Estimate, Goal, QuestionAnswer, Target, Winner};
-use vsweep_strategy::search::Criterion;
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
@@ -131,15 +130,13 @@ pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
 
 /// Formats a target: `p99 TTFT <= 500 ms`, `TTFT < 500 ms for 95 % of requests`.
 pub fn target(target: &Target) -> String {
-    let Target { metric, limit, .. } = target;
-    let criterion = Criterion::try_from(format!("{metric}{}{limit}", target.bound));
-    criterion.map_or_else(|_| bound(metric, target.bound, *limit), |criterion| phrase(&criterion))
+    bound(&target.metric, target.bound, target.limit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Target, apart, at_load_of_replicas, target};
-    use vsweep_strategy::search::Operator;
+    use vsweep_answer::Operator;
 
     #[test]
     fn a_share_of_requests_is_a_target_in_words() {

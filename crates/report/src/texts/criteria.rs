@@ -13,7 +13,7 @@ pub fn phrase_of(target: &Target, name: &str) -> String {
 /// A criterion in a sentence: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
 pub fn phrase(criterion: &Criterion) -> String {
     match &criterion.quantity {
-        Quantity::Metric(_) => bound(&criterion.figure(), criterion.operator, criterion.limit),
+        Quantity::Metric(_) => limited(&criterion.figure(), criterion.operator, criterion.limit),
         Quantity::Attainment(limits) => {
             let limits = limits.iter().map(RequestLimit::in_words).join(" and ");
             format!("{limits} for {}", requests(criterion))
@@ -21,8 +21,14 @@ pub fn phrase(criterion: &Criterion) -> String {
     }
 }
 
-/// A bound of a figure with its unit.
+/// A bound of a figure by its name, which may be that of an attainment: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
 pub fn bound(figure: &str, operator: Operator, limit: f64) -> String {
+    let criterion = Criterion::try_from(format!("{figure}{operator}{limit}"));
+    criterion.map_or_else(|_| limited(figure, operator, limit), |criterion| phrase(&criterion))
+}
+
+/// A bound of a metric with its unit.
+fn limited(figure: &str, operator: Operator, limit: f64) -> String {
     let title = axis_title(figure);
     let unit = title
         .rsplit_once(" (")

@@ -3,6 +3,9 @@
 use crate::table::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
 use vsweep_base::validity::Validity;
 
+/// Output tokens per second for each GPU.
+const PER_GPU: &str = "tokens_per_gpu";
+
 /// A figure and its better direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measure {
@@ -61,14 +64,12 @@ impl Measure {
         })
     }
 
-    /// Returns the measure of output tokens per second for each user: more is better.
-    pub fn tokens_per_user() -> Measure {
-        Measure::natural("tokens_per_user")
-    }
-
-    /// Returns the measure of output tokens per second for each GPU: more is better.
-    pub fn tokens_per_gpu() -> Measure {
-        Measure::natural("tokens_per_gpu")
+    /// Returns the figures of the usual frontier: output tokens per second for each user, and for each GPU. If no run has a known number of
+    /// GPUs, as with a server behind a URL, the second figure is that of the server.
+    pub fn of_frontier(runs: &Table) -> [Measure; 2] {
+        let has_gpus = runs.column(PER_GPU).is_some_and(Column::has_numbers);
+        let throughput = if has_gpus { PER_GPU } else { "output_throughput" };
+        ["tokens_per_user", throughput].map(Measure::natural)
     }
 
     fn natural(metric: &str) -> Measure {

@@ -173,10 +173,11 @@ fn place_of(metric: &str) -> usize {
 fn estimates(inputs: &Inputs<'_>) -> Value {
     let document = &inputs.answers.document;
     let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
-    // The page multiplies figures that add up by the replicas, and shows the product as sentences do.
+    // The page multiplies figures that add up by the replicas, and those per GPU by the GPUs, and shows the product as sentences do.
     let adds_up = |metric: &str| {
         let mut questions = document.questions.iter();
-        questions.any(|own| matches!(&own.goal, Goal::Metric { name, adds_up: true } if name == metric))
+        metric == FRONTIER[1]
+            || questions.any(|own| matches!(&own.goal, Goal::Metric { name, adds_up: true } if name == metric))
     };
     let column = |number: usize| -> Value {
         let digits = match adds_up(&document.noise[number].metric) {

@@ -90,9 +90,11 @@ const TERMS: [(&str, &str); 6] = [
 
 /// Links the terms in a text to their explanations at the end of the page.
 fn with_terms(text: &str) -> String {
-    let parts = text.split_inclusive(|letter: char| !letter.is_alphanumeric());
+    // The words within a name such as `max_num_seqs` are no terms.
+    let is_between = |letter: char| !letter.is_alphanumeric() && letter != '_';
+    let parts = text.split_inclusive(is_between);
     let linked = parts.map(|part| {
-        let word = part.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+        let word = part.trim_end_matches(is_between);
         match TERMS.iter().find(|(term, _)| *term == word) {
             Some((_, meaning)) => {
                 let rest = &part[word.len()..];
@@ -124,6 +126,13 @@ mod tests {
             parts,
         );
         assert_eq!(filled, "<{{b}}&lt;\\u{1b}|<b>||&amp;2>");
+    }
+
+    #[test]
+    fn a_term_is_a_whole_word() {
+        let linked = with_code("max_num_seqs binds; seqs 8").to_string();
+        assert!(linked.starts_with("max_num_seqs binds; <a "), "{linked}");
+        assert!(linked.ends_with(">seqs</a> 8"), "{linked}");
     }
 
     #[test]

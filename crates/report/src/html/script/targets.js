@@ -253,7 +253,7 @@ function buildUsers(host) {
     const cells = rows.map((row) => [loadText(row.point) || "the only load", showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
     port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, rows.length
-        ? rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, serverText(row.point)), cells[i].map((cell) => el("td", {}, cell))))
+        ? rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, serverText(row.point)), cells[i].map((cell, j) => el("td", { "data-head": heads[j + 1] }, cell))))
         : el("tr", {}, el("td", { colspan: heads.length, class: "empty" }, count > 0 ? "No point meets the targets." : "")))));
   };
   filter.listeners.push(tell);

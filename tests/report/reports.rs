@@ -808,7 +808,7 @@ fn a_run_whose_file_is_lost_is_still_to_be_measured() {
         written.summary
     );
     let page = text(&directory.report_html());
-    assert!(page.contains(" · 7 runs · 7 in doubt · 1 still to do"));
+    assert!(page.contains(" · 7 runs · 7 suspect · 1 still to do"));
     let answer: Value = serde_json::from_str(&text(&directory.answer_json())).expect("JSON");
     let status = Status::read(&directory).expect("readable");
     assert_eq!((answer["open"].as_u64(), status.left, status.damaged), (Some(1), 1, 1));
@@ -873,6 +873,19 @@ fn status_and_ending_count_and_doubt_alike() {
         "{ending}"
     );
     assert_eq!(line(&status, "Doubts: "), doubts);
+}
+
+#[test]
+fn runs_that_are_too_short_are_counted() {
+    let (_folder, directory) = write(&Experiment {
+        doubts: |_, load| (load == 0).then_some(Code::RunTooShort),
+        ..small()
+    });
+    let ending = report(&directory, &ReportOptions::default()).ending;
+    let status = Status::read(&directory).expect("readable").to_text();
+    for text in [ending, status] {
+        assert!(text.contains("4 of 6 runs too short: raise num_prompts"), "{text}");
+    }
 }
 
 #[test]

@@ -7,9 +7,17 @@ use crate::texts::words::lower_first;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_answer::Answer;
+use vsweep_base::cause::Outcome;
+use vsweep_base::units::{show_count, show_many};
+use vsweep_base::validity::{Code, Doubt};
+use vsweep_record::journal::{RunRecord, State};
 
-/// Data for templates: the doubts about an answer and about its runs, and the failures by reason.
-pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
+/// Data for templates: the doubts about an answer and about its runs, and the failures by reason. `short` is the text of [`short_runs`].
+pub fn parts<'g>(
+    answer: Option<&Answer>,
+    reasons: impl IntoIterator<Item = &'g Group>,
+    short: Option<String>,
+) -> Value {
     let brief = answer.map(brief).unwrap_or_default();
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
     let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.into_iter().partition(|group| group.validity.is_none());
@@ -26,7 +34,8 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
             (more, _) => format!("{first} (and {more} more such)"),
         })
     });
-    let doubts = doubted.into_iter().map(describe_doubted).chain(remarks).collect_vec();
+    let doubted = doubted.into_iter().map(describe_doubted).chain(short);
+    let doubts = doubted.chain(remarks).collect_vec();
     // Failed runs are listed by their reasons.
     let losers = answer.filter(|_| failed.is_empty()).and_then(losers);
     context! {
@@ -39,6 +48,22 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
         },
         lost => failed.into_iter().map(describe_failed).collect_vec(),
     }
+}
+
+/// The measured runs that were too short for some of their figures: `228 of 241 runs too short: raise num_prompts`. These codes leave a
+/// run valid, so it is in no group.
+pub fn short_runs(state: &State) -> Option<String> {
+    let is_measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
+    let measured = state.measured().filter(is_measured).collect_vec();
+    let is_short = |doubt: &Doubt| matches!(doubt.code, Code::RunTooShort | Code::SampleTooSmall);
+    let short = measured.iter().filter(|run| run.doubts.iter().any(is_short)).count();
+    (short > 0).then(|| {
+        format!(
+            "{} of {} too short: raise num_prompts",
+            show_count(short as u64),
+            show_many(measured.len() as u64, "run")
+        )
+    })
 }
 
 /// Describes a group of doubtful runs: `5 runs with TP 8 suspect (generator stalled)`.

@@ -12,11 +12,15 @@ use vsweep_record::journal::Directory;
 /// The template.
 pub const TEMPLATE: &str = include_str!("brief.txt.jinja");
 
-/// Data for the template: an answer, and the failed and doubtful runs by their reasons.
-pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
+/// Data for the template: an answer, the failed and doubtful runs by their reasons, and the text about those that were too short.
+pub fn parts<'g>(
+    answer: Option<&Answer>,
+    reasons: impl IntoIterator<Item = &'g Group>,
+    short: Option<String>,
+) -> Value {
     context! {
         brief => answer.map(brief).map(Serde),
-        cautions => cautions::parts(answer, reasons),
+        cautions => cautions::parts(answer, reasons, short),
     }
 }
 

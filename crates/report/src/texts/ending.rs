@@ -3,6 +3,7 @@
 
 use super::brief;
 use super::template::plain;
+use crate::findings::cautions::short_runs;
 use crate::findings::compared;
 use crate::findings::failures::{Group, group_recorded};
 use crate::inputs::Inputs;
@@ -14,7 +15,7 @@ const TEMPLATE: &str = include_str!("ending.txt.jinja");
 
 /// Writes the lines from the document and the answer.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
-    let brief = brief::parts(Some(&inputs.answers.document), reasons);
+    let brief = brief::parts(Some(&inputs.answers.document), reasons, short_runs(inputs.state));
     let before = include_str!("counts.txt.jinja").to_owned() + TEMPLATE;
     let parts = context! { compared => compared::in_brief(inputs.state), ..context! { ..brief, ..document } };
     plain(&(before + brief::TEMPLATE), parts)
@@ -26,7 +27,7 @@ pub fn of_record(directory: &Directory, state: &State) -> String {
     let parts = context! {
         compared => compared::in_brief(state),
         optimized => answer.as_ref().map(optimization),
-        ..brief::parts(answer.as_ref(), &reasons)
+        ..brief::parts(answer.as_ref(), &reasons, short_runs(state))
     };
     plain(&(TEMPLATE.to_owned() + brief::TEMPLATE), parts)
 }

@@ -8,6 +8,7 @@ use super::align::terminal_room;
 use super::brief;
 use super::template::plain;
 use super::words::short_label;
+use crate::findings::cautions::short_runs;
 use crate::findings::compared;
 use crate::findings::failures::{Group, Reason, group_recorded};
 use crate::output::basis;
@@ -105,6 +106,9 @@ pub struct Status {
     pub causes: Vec<Group>,
     /// Doubts about measured runs, invalid ones first.
     pub doubts: Vec<Group>,
+    /// Text about the runs that were too short, if any were.
+    #[serde(skip)]
+    short: Option<String>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
     /// The command that continues with the plan, if the plan's file is still there.
@@ -260,6 +264,7 @@ impl Status {
             compared: compared::in_brief(state),
             causes,
             doubts,
+            short: short_runs(state),
             has_begun: state.last_session().is_some(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
             vsweeps: state.processes(),
@@ -322,7 +327,7 @@ impl Status {
             }
         };
         let answer = self.answer.as_ref();
-        let brief = brief::parts(answer, self.causes.iter().chain(&self.doubts));
+        let brief = brief::parts(answer, self.causes.iter().chain(&self.doubts), self.short.clone());
         let parts = context! {
             progress => self.progress(),
             standing => self.standing(is_done),

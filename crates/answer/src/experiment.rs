@@ -196,6 +196,9 @@ pub struct Search {
     pub starts: Vec<StartLimit>,
     /// Number of disturbed probes, and of all probes.
     pub disturbed: (u32, u32),
+    /// Names of doubts about the bounded metrics at this load. Disturbances and failed requests are left out, as for points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// The limit that a search found on one start.

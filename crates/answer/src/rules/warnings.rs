@@ -86,24 +86,32 @@ fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (
     let Goal::Load { target, .. } = &question.goal else {
         return (0, 0);
     };
-    let is_own = |search: &&Search| {
-        let is_asked = search.workload == question.workload && search.target == *target;
-        is_asked && search.config == winner.config
-    };
-    let counts = experiment.searches.iter().filter(is_own).map(|search| search.disturbed);
+    let searches = experiment.searches.iter();
+    let own = searches.filter(|search| is_own(search, question, target, winner));
+    let counts = own.map(|search| search.disturbed);
     counts.fold((0, 0), |(disturbed, of), own| (disturbed + own.0, of + own.1))
 }
 
-/// Returns the doubts about the figure by which a point won, if there are any.
+/// Returns true if a search is the winner's search for a target.
+fn is_own(search: &Search, question: &Question, target: &str, winner: &Winner) -> bool {
+    search.workload == question.workload && search.target == target && search.config == winner.config
+}
+
+/// Returns the doubts about the figure by which a point won, or about the figures at the load that a search reports, if there are any.
 fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) -> Option<&'e Vec<String>> {
-    let Goal::Metric { name, .. } = &question.goal else {
-        return None;
+    let codes = match &question.goal {
+        Goal::Metric { name, .. } => {
+            let mut points = experiment.points.iter();
+            let point = points.find(|point| Some(&point.id) == winner.point.as_ref())?;
+            point.doubts.get(name)
+        }
+        Goal::Load { target, .. } => {
+            let mut searches = experiment.searches.iter();
+            let own = searches.find(|search| is_own(search, question, target, winner));
+            own.map(|search| &search.doubts)
+        }
     };
-    let point = experiment
-        .points
-        .iter()
-        .find(|point| Some(&point.id) == winner.point.as_ref())?;
-    point.doubts.get(name).filter(|codes| !codes.is_empty())
+    codes.filter(|codes| !codes.is_empty())
 }
 
 /// Returns the known nodes on which a config was measured, and those of all other configs, for the workload of a question.

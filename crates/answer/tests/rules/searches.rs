@@ -49,6 +49,17 @@ fn a_search_competes_with_the_load_it_reports() {
 }
 
 #[test]
+fn a_doubt_about_the_load_found_is_a_warning() {
+    let mut own = searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]);
+    for search in &mut own.searches {
+        search.doubts = vec![format!("doubt_of_{}", search.config)];
+    }
+    let warnings = answer(own).questions[0].warnings.clone();
+    let codes = vec!["doubt_of_b".to_owned()];
+    assert!(warnings.contains(&Warning::Doubtful { codes }), "{warnings:?}");
+}
+
+#[test]
 fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
     let chosen = |loads: &[(&str, f64, usize, f64)]| {
         let found = answer(searched(loads));

@@ -102,15 +102,17 @@ fn seconds_on_a_start<'e>(evidence: &Evidence<'e>) -> HashMap<&'e str, f64> {
 
 /// Returns the names of the doubts about a point, by metric. Disturbances and failed requests are left out: runs and configs have them.
 fn doubts(point: &table::Point, metrics: &[(&Metric, Sampling)]) -> BTreeMap<String, Vec<String>> {
-    let is_of_point = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
-    let touching = metrics.iter().map(|(metric, _)| {
-        let codes = point.doubts_of(&metric.name).into_iter().filter(is_of_point);
-        (
-            metric.name.clone(),
-            codes.map(|code| code.name().to_owned()).collect::<Vec<String>>(),
-        )
-    });
+    let touching = metrics
+        .iter()
+        .map(|(metric, _)| (metric.name.clone(), doubts_about(point, &metric.name)));
     touching.filter(|(_, codes)| !codes.is_empty()).collect()
+}
+
+/// Returns the names of the doubts about one metric of a point.
+pub(super) fn doubts_about(point: &table::Point, metric: &str) -> Vec<String> {
+    let is_of_point = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
+    let codes = point.doubts_of(metric).into_iter().filter(is_of_point);
+    codes.map(|code| code.name().to_owned()).collect()
 }
 
 /// Returns the metrics, each with the sampling errors of its figures.

@@ -3,8 +3,10 @@
 
 use super::Evidence;
 use super::metrics::FRONTIER;
+use super::points::doubts_about;
 use crate::journal::SearchRecord;
 use crate::table::{SearchResult, search_results};
+use std::collections::BTreeSet;
 use vsweep_answer::{Search, StartLimit};
 use vsweep_strategy::search::{Criterion, Found};
 
@@ -49,6 +51,13 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
     });
     // The figures of the first sound run; without one, those of the first that was not cut.
     let row = at_load.min().map(|(.., row)| row);
+    let bounded: Vec<String> = own.target.criteria.iter().map(Criterion::figure).collect();
+    let mut points = evidence.points.points.iter();
+    let point = row.and_then(|row| points.find(|point| point.used.contains(&row)));
+    let doubts: BTreeSet<String> = point
+        .into_iter()
+        .flat_map(|point| bounded.iter().flat_map(move |figure| doubts_about(point, figure)))
+        .collect();
     // If a load was found on some start, starts without one do not count.
     let counts = |record: &&&SearchRecord| {
         let found = record.answer(&own.target.name).map(|answer| answer.found);
@@ -66,7 +75,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         config: started.server.to_string(),
         workload: started.workload().to_owned(),
         target: own.target.name.clone(),
-        bounded: own.target.criteria.iter().map(Criterion::figure).collect(),
+        bounded,
         load,
         ceiling: match answer.found {
             Found::Beyond(load) => Some(load),
@@ -80,6 +89,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         throughput_per_gpu: row.and_then(|row| evidence.points.runs.cell(FRONTIER[1], row).number()),
         starts: starts.collect(),
         disturbed: (answer.disturbed as u32, answer.probes as u32),
+        doubts: doubts.into_iter().collect(),
     })
 }
 

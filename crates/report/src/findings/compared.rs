@@ -58,7 +58,7 @@ fn describe(state: &State, most_figures: usize) -> Vec<String> {
     said
 }
 
-/// The number of pairs of a running comparison, and their result so far: `pair 5 of at most 7: output throughput +9.6 % (+1.0 to +19.0 %)`.
+/// The number of pairs of a running comparison, and their result so far: `pair 5 of at most 7: +9.6 % (+1.0 to +19.0 %) output throughput`.
 /// `None` before the first pair.
 pub fn so_far(state: &State) -> Option<(usize, String)> {
     // With a time limit of zero, the comparison ends with the result so far.
@@ -82,7 +82,7 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     };
     let change = first.ratio.map(|ratio| shown(ratio, first.interval)).or_else(by_model);
     let change = change.map_or(String::new(), |change| {
-        format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
+        format!(": {change} {}{}", name(&asked.metric), at_load(&stopped, asked))
     });
     let most = stopped.max_starts / 2;
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))

@@ -158,8 +158,8 @@ fn without_middle(text: &str, most: usize) -> String {
     )
 }
 
-/// Columns for the figures of a run so far (requests, tokens a second and TTFT) on a line of `most` columns. The number does not depend on
-/// the figures, so that the name before them stays as it is.
+/// Most columns for the figures of a run so far (requests, tokens a second and TTFT) on a line of `most` columns. Further ones do not
+/// shorten the name before them.
 fn room_of_figures(most: usize) -> usize {
     match most {
         ..70 => 15,
@@ -175,7 +175,11 @@ pub fn fit(names: &Names, parts: &[String], indent: usize) -> String {
 }
 
 fn fit_in(Names(names): &Names, parts: &[String], most: usize) -> String {
-    let room = most.saturating_sub(room_of_figures(most)).max(most / 3);
+    let shown = parts.iter().filter(|part| !part.is_empty());
+    let needed: usize = shown
+        .map(|part| measure_text_width(JOINT) + measure_text_width(part))
+        .sum();
+    let room = most.saturating_sub(room_of_figures(most).min(needed)).max(most / 3);
     let mut text = fitting(names, room, room);
     // The word "requests" is obvious, so it is left out if the name fills most of the line.
     let is_narrow = measure_text_width(&text) > most.saturating_sub(room_of_figures(100));
@@ -257,6 +261,10 @@ mod tests {
             "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms"
         );
         assert_eq!(fit_in(&name, &parts, 30), "TP 2, seqs 64 · 12 of 100");
+        assert_eq!(
+            fit_in(&names(), &["12s".to_owned()], 60),
+            format!("{} · 12s", names().0[1])
+        );
         assert_eq!(fit_in(&Names::default(), &parts, 20), "12 of 100 requests");
         assert_eq!(fit_in(&Names::default(), &parts, 10), "12 of …");
     }

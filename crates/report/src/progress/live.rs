@@ -2,13 +2,13 @@
 //! the screen above them.
 
 use super::line::{Line, Names, fit};
+use super::name::describe_gpus;
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::texts::terminal::width;
 use crate::texts::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
-use itertools::Itertools;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +96,8 @@ struct LineContent {
     run: Option<(Names, Vec<String>)>,
     /// Writes the progress of its run or start, given the duration so far; `None` if only the duration is known.
     so_far: Option<SoFar>,
+    /// True if the parts come before the progress.
+    leads: bool,
 }
 
 type SoFar = Box<dyn Fn(String) -> Vec<String> + Send>;
@@ -223,7 +225,7 @@ impl Live {
         };
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
-        let parts = [Some(what), failed, skipped, suspect, time_left(eta), server];
+        let parts = [Some(what), time_left(eta), failed, skipped, suspect, server];
         self.runs.lock().parts = parts.into_iter().flatten().collect();
     }
 
@@ -244,15 +246,19 @@ impl Live {
         self.print(Some(line));
     }
 
-    /// Shows the answer so far as the last line.
-    pub fn show_result(&mut self, text: String) {
+    /// Shows the answer so far as the last line, in its longest form that fits.
+    pub fn show_result(&mut self, forms: Names) {
         let screen = &self.screen;
         let line = self.result.get_or_insert_with(|| {
             let line = LiveLine::new(ProgressBar::new(0), "{line}", 0, |shown| shown.parts.clone());
             screen.insert_after(&self.runs.bar, line.bar.clone());
             line
         });
-        line.lock().parts = vec![printable(&text).into_owned()];
+        line.lock().parts = forms
+            .longest()
+            .map(|form| printable(&form).into_owned())
+            .into_iter()
+            .collect();
         line.bar.tick();
     }
 
@@ -291,6 +297,7 @@ impl LiveLine {
             since: Instant::now(),
             run: None,
             so_far: None,
+            leads: false,
         }));
         let drawn = Arc::clone(&shown);
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
@@ -320,6 +327,7 @@ impl LiveLine {
         shown.parts = parts;
         shown.since = Instant::now();
         shown.so_far = None;
+        shown.leads = false;
     }
 
     /// Shows the run that has begun, and its requests. The line keeps its name if a run is measured once more.
@@ -328,7 +336,10 @@ impl LiveLine {
         if let Some((names, parts)) = begun {
             self.set(names, parts);
         }
-        self.lock().so_far = Some(Box::new(move |time| figures(&counter(), &time)));
+        let mut shown = self.lock();
+        shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
+        // The bounds of a search say more than the figures of one run.
+        shown.leads = true;
     }
 }
 
@@ -346,7 +357,10 @@ fn server_line(shown: &LineContent) -> Vec<String> {
         Some(so_far) => so_far(time),
         None => vec![time],
     };
-    [so_far, shown.parts.clone()].concat()
+    match shown.leads {
+        true => [shown.parts.clone(), so_far].concat(),
+        false => [so_far, shown.parts.clone()].concat(),
+    }
 }
 
 /// Figures of a run in progress; its duration until there are any.
@@ -375,15 +389,6 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// Names GPUs at the beginning of a line: `GPU 3: `, `GPUs 0,1,2,3: `; empty without GPUs.
-fn describe_gpus(gpus: &[u32]) -> String {
-    match gpus {
-        [] => String::new(),
-        [gpu] => format!("GPU {gpu}: "),
-        gpus => format!("GPUs {}: ", gpus.iter().join(",")),
-    }
-}
-
 impl Drop for Live {
     fn drop(&mut self) {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
@@ -400,10 +405,11 @@ mod tests {
     #[test]
     fn a_run_is_named_while_its_requests_are_counted() {
         let line = LiveLine::new(ProgressBar::hidden(), "{line}", 0, server_line);
-        line.lock().run = Some((Names(vec!["TP 1 #0".to_owned()]), Vec::new()));
+        line.lock().run = Some((Names(vec!["TP 1 #0".to_owned()]), vec!["chat passed at 4".to_owned()]));
         line.set(Names(vec!["TP 1: resetting its caches".to_owned()]), Vec::new());
         line.watch(Box::new(RequestsSoFar::default));
         assert_eq!(line.lock().names.0, ["TP 1 #0"]);
+        assert_eq!(server_line(&line.lock())[0], "chat passed at 4", "before the figures");
     }
 
     #[test]

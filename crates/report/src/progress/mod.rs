@@ -144,10 +144,13 @@ impl Progress {
     }
 
     /// Shows the best server so far: always at the foot of a terminal, else as a line when it differs from the previous one.
-    pub fn best(&mut self, best: &Best) {
+    pub fn best(&mut self, best: &Best, state: &State) {
         let is_known = std::mem::replace(&mut self.best, best.config.clone()) == best.config;
         match &mut self.live {
-            Some(live) => live.show_result(format!("Best, {}: {}", best.sure, best.text)),
+            Some(live) => {
+                let names = Names::of_server(&ServerId(best.config.as_str().into()), state);
+                live.show_result(names.within(&format!("Best, {}: {}: {}", best.sure, best.reached, best.times), ""));
+            }
             None if is_known => {}
             None => self.show(Headword::BEST, "best", &format!("{} ({})", best.text, best.sure)),
         }
@@ -156,7 +159,7 @@ impl Progress {
     /// Shows the pairs of a comparison so far, at the foot of a terminal or as a line.
     pub fn pairs(&mut self, so_far: &str) {
         match &mut self.live {
-            Some(live) => live.show_result(so_far.to_owned()),
+            Some(live) => live.show_result(Names(vec![so_far.to_owned()])),
             None => self.note(so_far),
         }
     }

@@ -3,7 +3,10 @@
 
 use super::line::Names;
 use super::wording::run_name;
+use crate::texts::terminal::width;
 use crate::texts::words::{say_setting, server_name, settings};
+use console::{Term, measure_text_width};
+use itertools::Itertools;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_record::journal::State;
@@ -39,6 +42,14 @@ impl Names {
         Names(forms.map(|form| printable(&form).into_owned()).collect())
     }
 
+    /// The longest form that fits a line of the terminal, else the shortest.
+    pub fn longest(&self) -> Option<String> {
+        let most = width(&Term::stderr()).map_or(usize::MAX, |width| width.saturating_sub(1));
+        let mut forms = self.0.iter();
+        let fitting = forms.find(|form| measure_text_width(form) <= most);
+        fitting.or(self.0.last()).cloned()
+    }
+
     /// Adds text around each form.
     pub fn within(self, before: &str, after: &str) -> Names {
         let forms = self.0.iter().map(|form| format!("{before}{form}{after}"));
@@ -49,6 +60,15 @@ impl Names {
 fn label<'a>(server: &ServerId, state: &'a State) -> &'a str {
     let name = state.servers.get(server).map_or("", |record| &record.name);
     if name == "default" { "" } else { name }
+}
+
+/// Names GPUs at the beginning of a line: `GPU 3: `, `GPUs 0,1,2,3: `; empty without GPUs.
+pub fn describe_gpus(gpus: &[u32]) -> String {
+    match gpus {
+        [] => String::new(),
+        [gpu] => format!("GPU {gpu}: "),
+        gpus => format!("GPUs {}: ", gpus.iter().join(",")),
+    }
 }
 
 /// Joins settings: `64 in, 32 out`. With the joint `/`, only the first setting and switches have their names: `TP 2/8/no prefix caching`.

@@ -13,6 +13,10 @@ pub struct Best {
     pub config: String,
     /// The recommendation.
     pub text: String,
+    /// The recommendation without the server: its figure and its load.
+    pub reached: String,
+    /// The number of its servers, if there are several: `2 × `.
+    pub times: String,
     /// Its certainty: `71 % sure`.
     pub sure: String,
 }
@@ -26,15 +30,17 @@ pub fn best(answer: &Answer) -> Option<Best> {
         1 => (String::new(), String::new()),
         all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
     };
-    let text = format!(
-        "{title}{}: {}{}{more}",
-        server(answer, winner),
-        one_of_several(answer, answered, &pointwise(winner), true),
-        doubt(answered)
-    );
+    let figure = one_of_several(answer, answered, &pointwise(winner), true);
+    let figure = format!("{figure}{}{more}", doubt(answered));
+    let text = format!("{title}{}: {figure}", server(answer, winner));
     Some(Best {
         config: winner.config.clone(),
         text,
+        reached: format!("{title}{figure}"),
+        times: match winner.replicas {
+            1 => String::new(),
+            several => format!("{several} × "),
+        },
         sure: format!("{} sure{}", percent(winner.probability), so_far(answer)),
     })
 }

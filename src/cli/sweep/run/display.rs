@@ -93,7 +93,7 @@ impl<'a> Display<'a> {
             self.progress.doing(server, activity, state);
         }
         if let Some(best) = self.tables.as_ref().and_then(Tables::best) {
-            self.progress.best(&best);
+            self.progress.best(&best, state);
         }
         if matches!(entry.event, Event::RunFinished(_))
             && let Some((pairs, text)) = comparison_so_far(state).filter(|(pairs, _)| *pairs > self.pairs)

@@ -116,7 +116,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     let failing = match estimate {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
-                let of_grid = if plan.optimize.is_some() {
+                let of_grid = if plan.optimize.is_some() && rehearsal.binding_budget().is_none() {
                     "if every server were started, "
                 } else {
                     ""

@@ -44,6 +44,7 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use twin::{Twin, TwinSource};
 
 /// Input of a rehearsal in addition to the plan.
@@ -217,6 +218,8 @@ pub struct Rehearsal {
     pub gpu_hours: Option<f64>,
     /// The cost of these GPU-hours, if the plan gives GPUs a price.
     pub cost: Option<f64>,
+    /// Time of work after which the plan starts no server.
+    pub budget: Option<Duration>,
 }
 
 impl Rehearsal {
@@ -228,6 +231,12 @@ impl Rehearsal {
     /// Number of all runs, those of searches included.
     pub fn runs(&self) -> u64 {
         self.servers.iter().map(|server| server.runs).sum()
+    }
+
+    /// Returns the budget, if the likely time exceeds it.
+    pub fn binding_budget(&self) -> Option<Duration> {
+        let likely = self.total.interval().likely;
+        self.budget.filter(|budget| budget.as_secs_f64() < likely)
     }
 
     /// Returns true if a server or a run will probably fail.
@@ -259,6 +268,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     let Schedule { plan, matrix, .. } = schedule;
     let mut rehearsal = Rehearsal {
         disk_bytes: stage::BASE_BYTES,
+        budget: plan.optimize.as_ref().and_then(|optimize| optimize.budget),
         ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);

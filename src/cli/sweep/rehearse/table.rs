@@ -187,8 +187,11 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
     let hours = rehearsal.gpu_hours.map_or(String::new(), |hours| {
         format!(", {} GPU-hours{cost}", show_number(hours))
     });
+    let most = rehearsal.binding_budget().map_or(String::new(), |budget| {
+        format!("{}, the budget; every server: ", show_duration(budget))
+    });
     format!(
-        "predicted: about {}{hours} (80 % interval: {} to {}) for {what}{concurrency}{more}",
+        "predicted: {most}about {}{hours} (80 % interval: {} to {}) for {what}{concurrency}{more}",
         show(likely),
         show(low),
         show(high)
@@ -235,6 +238,7 @@ mod tests {
             twin: None,
             gpu_hours: None,
             cost: None,
+            budget: None,
         }
     }
 
@@ -351,6 +355,22 @@ mod tests {
         };
         let text = summary(&priced);
         assert!(text.contains(", 6.3 GPU-hours ($15.6) (80 % interval: "), "{text}");
+    }
+
+    #[test]
+    fn what_a_budget_does_not_allow_is_not_predicted() {
+        let said = |budget| {
+            let mut own = rehearsal(vec![server("max_num_seqs=4", 1, None)]);
+            own.total.runs.likely = 3600.0;
+            own.budget = Some(Duration::from_secs(budget));
+            summary(&own)
+        };
+        let text = said(60);
+        assert!(
+            text.starts_with("predicted: 1m 00s, the budget; every server: about 1h 00m"),
+            "{text}"
+        );
+        assert!(said(7200).starts_with("predicted: about 1h 00m"));
     }
 
     #[test]

@@ -110,6 +110,14 @@ impl Cause {
         self.facts().again
     }
 
+    /// Returns true if only another plan helps: the same command line under the same load fails again.
+    pub fn needs_another_plan(self) -> bool {
+        matches!(
+            self,
+            Cause::BadFlag | Cause::BadConfig | Cause::OomAtLoad | Cause::KvCacheTooSmall | Cause::OomUnderLoad
+        )
+    }
+
     /// Returns true if too much load can cause it. A search then concludes that the load is too high.
     pub fn may_come_from_load(self) -> bool {
         self.facts().load

@@ -1,7 +1,8 @@
 //! Messages of `vsweep run`: its current action, and at last how the sweep ended, with the command that continues it.
 
 use crate::agenda::{Action, Ending, Schedule};
-use crate::journal::{Directory, State};
+use crate::cause::{Cause, Outcome};
+use crate::journal::{Directory, RunRecord, State};
 use crate::report::texts::status::limit_of_time;
 use crate::shell::shell_line;
 use crate::units::{show_count, show_many};
@@ -38,7 +39,15 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
                 0 => "failed run",
                 _ => "failed or skipped run",
             };
-            format!("; --retry-failed measures {} again", show_many(failed, run))
+            let failed_runs = show_many(failed, run);
+            match failed.saturating_sub(hopeless(state)) {
+                0 => String::new(),
+                may if may < failed => format!(
+                    "; --retry-failed measures {failed_runs} again, of which {} may succeed",
+                    show_count(may)
+                ),
+                _ => format!("; --retry-failed measures {failed_runs} again"),
+            }
         }
     };
     match ending {
@@ -72,6 +81,18 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
             )
         }
     }
+}
+
+/// Returns the number of failed runs that only another plan would change.
+fn hopeless(state: &State) -> u64 {
+    let is_asked = |run: &&RunRecord| run.probe().is_none() && run.level().is_none();
+    let failed = state
+        .runs()
+        .filter(|run| run.outcome == Outcome::Failed)
+        .filter(is_asked);
+    let listed = failed.filter(|run| run.cause.is_some_and(Cause::needs_another_plan));
+    let unlisted = state.unlisted().filter(|(lost, _)| lost.cause.needs_another_plan());
+    listed.count() as u64 + unlisted.map(|(_, runs)| runs).sum::<u64>()
 }
 
 /// Describes the recorded part of the plan and its finals.

@@ -884,7 +884,7 @@ fn runs_that_are_too_short_are_counted() {
     let ending = report(&directory, &ReportOptions::default()).ending;
     let status = Status::read(&directory).expect("readable").to_text();
     for text in [ending, status] {
-        assert!(text.contains("4 of 6 runs too short: raise num_prompts"), "{text}");
+        assert!(text.contains("4 of 6 runs are too short: raise num_prompts"), "{text}");
     }
 }
 

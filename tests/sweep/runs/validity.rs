@@ -48,7 +48,7 @@ fn a_load_that_was_never_there_wins_nothing() {
     harness.write("plan.toml", &plan);
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(
-        said(&output).contains("Doubts: 2 runs invalid (load not reached)"),
+        said(&output).contains("Doubts: 2 runs are invalid (load not reached)"),
         "{}",
         said(&output)
     );

@@ -16,6 +16,7 @@ use super::inputs::Inputs;
 use super::output::configs::Config;
 use super::output::starts::SweepUsage;
 use super::texts::status::unfinished;
+use super::texts::words::with_short_names;
 use super::{findings::bound, output::sla, sentences};
 use itertools::Itertools;
 use minijinja::value::Serde;
@@ -115,12 +116,20 @@ fn simulated(points: &Points<'_>) -> Option<&'static str> {
 /// Data of the failures with one cause.
 fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     let rows = group.rows.iter().take(MOST_ROWS);
+    let details = group.details.iter().take(3).map(|detail| {
+        let ruled_out = detail.ruled_out.as_deref().map(with_short_names);
+        (
+            ruled_out.map_or_else(|| detail.text.clone(), |own| own.to_string()),
+            detail.runs,
+        )
+    });
     context! {
-        verb => group.status_word(),
+        status => group.status_word(),
+        verb => group.verb(),
         reason => group.in_words(),
         runs => group.runs_in_words(),
         advice => group.advice.as_str(),
-        details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
+        details => details.collect_vec(),
         points => show_many((group.rows.len() + group.unlisted) as u64, "point"),
         names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),
         more => (group.rows.len() + group.unlisted).saturating_sub(MOST_ROWS),

@@ -50,7 +50,7 @@ pub fn parts<'g>(
     }
 }
 
-/// The measured runs that were too short for some of their figures: `228 of 241 runs too short: raise num_prompts`. These codes leave a
+/// The measured runs that were too short for some of their figures: `228 of 241 runs are too short: raise num_prompts`. These codes leave a
 /// run valid, so it is in no group.
 pub fn short_runs(state: &State) -> Option<String> {
     let is_measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
@@ -59,21 +59,17 @@ pub fn short_runs(state: &State) -> Option<String> {
     let short = measured.iter().filter(|run| run.doubts.iter().any(is_short)).count();
     (short > 0).then(|| {
         format!(
-            "{} of {} too short: raise num_prompts",
+            "{} of {} {} too short: raise num_prompts",
             show_count(short as u64),
-            show_many(measured.len() as u64, "run")
+            show_many(measured.len() as u64, "run"),
+            if short == 1 { "is" } else { "are" }
         )
     })
 }
 
-/// Describes a group of doubtful runs: `5 runs with TP 8 suspect (generator stalled)`.
+/// Describes a group of doubtful runs: `5 runs with TP 8 are suspect (generator stalled)`.
 fn describe_doubted(group: &Group) -> String {
-    format!(
-        "{} {} ({})",
-        group.runs_in_words(),
-        group.status_word(),
-        group.in_words()
-    )
+    format!("{} {} ({})", group.runs_in_words(), group.verb(), group.in_words())
 }
 
 /// Describes a group of failed runs: `8 runs with TP 1 (out of memory while loading)`.

@@ -107,6 +107,15 @@ impl Group {
         self.validity.map_or("failed", Validity::name)
     }
 
+    /// Its runs' state as a verb: `failed`, `are suspect`.
+    pub fn verb(&self) -> String {
+        match (self.validity, self.runs) {
+            (None, _) => "failed".to_owned(),
+            (Some(validity), 1) => format!("is {}", validity.name()),
+            (Some(validity), _) => format!("are {}", validity.name()),
+        }
+    }
+
     /// Its runs with the settings that they share: `1 run and 175 skipped ones with TP 1`. Failed and skipped runs are counted apart, as in
     /// other places.
     pub fn runs_in_words(&self) -> String {

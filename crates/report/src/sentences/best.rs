@@ -1,6 +1,6 @@
 //! The best server of a sweep in progress, in a few words for a line that is drawn again and again.
 
-use super::brief::{doubt, one_of_several, short_title};
+use super::brief::{doubted, one_of_several, short_title};
 use super::parts::percent;
 use super::server;
 use super::sure::so_far;
@@ -31,7 +31,7 @@ pub fn best(answer: &Answer) -> Option<Best> {
         all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
     };
     let figure = one_of_several(answer, answered, &pointwise(winner), true);
-    let figure = format!("{figure}{}{more}", doubt(answered));
+    let figure = doubted(figure, answered) + &more;
     let text = format!("{title}{}: {figure}", server(answer, winner));
     Some(Best {
         config: winner.config.clone(),

@@ -98,7 +98,7 @@ fn pick(answer: &Answer, answered: &QuestionAnswer) -> Pick {
         server: sentence.server,
         figure: winner.map_or_else(
             || why_no_winner(answer, answered, true),
-            |winner| measured(answer, answered, winner, true) + doubt(answered),
+            |winner| doubted(measured(answer, answered, winner, true), answered),
         ),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
         sure: winner.and_then(|winner| certainty(answer, answered, winner)),
@@ -275,8 +275,8 @@ fn recommendation(
         true => result(answer, answered, winner, gpus),
         false => one_of_several(answer, answered, winner, gpus),
     };
-    let doubt = doubt(answered);
-    format!("{question}{server}{result}{doubt}{sure}")
+    let result = doubted(result, answered);
+    format!("{question}{server}{result}{sure}")
 }
 
 /// The certainty of a further recommendation, if it is not sure: ` (76 % sure)`.
@@ -287,11 +287,12 @@ fn unsure(answered: &QuestionAnswer, winner: &Winner) -> String {
     }
 }
 
-/// The mark of a question whose winner has warnings.
-pub(super) fn doubt(answered: &QuestionAnswer) -> &'static str {
-    match about_servers(&[answered]).is_empty() {
-        true => "",
-        false => " (in doubt)",
+/// Marks the text of a figure of a question whose winner has warnings. A bracket at its end is continued.
+pub(super) fn doubted(figure: String, answered: &QuestionAnswer) -> String {
+    match (about_servers(&[answered]).is_empty(), figure.strip_suffix(')')) {
+        (true, _) => figure,
+        (false, Some(open)) => format!("{open}; in doubt)"),
+        (false, None) => figure + " (in doubt)",
     }
 }
 
@@ -348,11 +349,9 @@ fn others(answer: &Answer, leading: &QuestionAnswer, winner: &Winner) -> Vec<Alt
             };
             let alternative = Alternative {
                 question: lower_first(&other.question) + &at,
-                text: format!(
-                    "{}, {figure}{}{}",
-                    server(answer, winner),
-                    unsure(other, winner),
-                    doubt(other)
+                text: doubted(
+                    format!("{}, {figure}{}", server(answer, winner), unsure(other, winner)),
+                    other,
                 ),
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))

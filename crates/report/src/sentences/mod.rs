@@ -76,7 +76,10 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
             let part = match better {
                 _ if share.share > COUNTS_AS_BEST => "the best".to_owned(),
                 Better::Higher => format!("{} of the best", percent(share.share)),
-                Better::Lower => format!("{} the best", show_ratio(1.0 / share.share)),
+                Better::Lower => match (1.0 / share.share - 1.0) * 100.0 {
+                    more if more < 1.0 => "within 1 % of the best".to_owned(),
+                    more => format!("{more:.0} % above the best"),
+                },
             };
             format!("{part} for {}", share.workload)
         });

@@ -7,12 +7,12 @@ pub fn change(ratio: f64) -> String {
     one(ratio, ratio > TWICE)
 }
 
-/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.9 to 3.5`.
+/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.90 to 3.50`.
 pub fn changes((low, high): (f64, f64)) -> String {
     both((low, high), high > TWICE)
 }
 
-/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 2.7` and `x 0.9 to 3.5`. The ratio decides the form of both.
+/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 2.70` and `x 0.90 to 3.50`. The ratio decides the form of both.
 pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String) {
     let is_multiple = ratio > TWICE;
     (one(ratio, is_multiple), both(interval, is_multiple))
@@ -40,15 +40,23 @@ const TWICE: f64 = 2.0;
 
 fn one(ratio: f64, is_multiple: bool) -> String {
     match is_multiple {
-        true => format!("x {}", show_number(ratio)),
+        true => format!("x {}", multiple(ratio)),
         false => format!("{} %", percent(ratio)),
     }
 }
 
 fn both((low, high): (f64, f64), is_multiple: bool) -> String {
     match is_multiple {
-        true => format!("x {} to {}", show_number(low), show_number(high)),
+        true => format!("x {} to {}", multiple(low), multiple(high)),
         false => format!("{} to {} %", percent(low), percent(high)),
+    }
+}
+
+/// A ratio with two decimals, as long as it is small.
+fn multiple(ratio: f64) -> String {
+    match ratio < 10.0 {
+        true => format!("{ratio:.2}"),
+        false => show_number(ratio),
     }
 }
 
@@ -65,9 +73,10 @@ mod tests {
     fn a_change_is_in_percent_until_it_is_more_than_twice() {
         assert_eq!(change(0.972), "-2.8 %");
         assert_eq!(change(0.99999), "+0.0 %");
-        assert_eq!(change(3.5), "x 3.5");
+        assert_eq!(change(3.5), "x 3.50");
+        assert_eq!(change(35.21), "x 35.2");
         assert_eq!(changes((0.972, 1.01)), "-2.8 to +1.0 %");
-        assert_eq!(changes((0.9, 3.5)), "x 0.9 to 3.5");
+        assert_eq!(changes((0.9, 3.5)), "x 0.90 to 3.50");
         assert_eq!(change_within(1.729, Some((1.44, 2.09))), "+72.9 % (+44.0 to +109.0 %)");
         assert_eq!(change_within(1.004, Some((0.3, 3.4))), "+0.4 % (-70.0 to +240.0 %)");
         assert_eq!(brief_change(1.004, (0.3, 3.4)), "+0 %");

@@ -13,12 +13,7 @@ const MOST_CHARACTERS: usize = 160;
 pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> String {
     let mut text = String::new();
     for group in groups {
-        text += &format!(
-            "{} {}: {}",
-            group.runs_in_words(),
-            group.status_word(),
-            group.in_words()
-        );
+        text += &format!("{} {}: {}", group.runs_in_words(), group.verb(), group.in_words());
         text += &match group.seen.as_slice() {
             [] => String::new(),
             [only] if only.differs => format!(" (such as: {})", observation(only).0),

@@ -70,7 +70,7 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommen
         charts.add("throughput chart", standard::throughput(subject, &ranking));
     }
     charts.charts.extend(startup::charts(subject));
-    charts.charts.extend(roofline::charts(subject));
+    charts.charts.extend(roofline::charts(subject, recommended));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
         charts.add(&what, standard::requested(subject, &ranking, plot, i + 1));
@@ -243,7 +243,8 @@ impl ChartContext<'_> {
         if judged > 0 && judged == metrics.len() {
             "Points are estimates, bars their 95 % intervals, unless these span more than a factor of ten."
         } else if judged > 0 {
-            "Points are estimates, bars their 95 % intervals; of metrics that the answer does not judge, medians over runs and their range."
+            "Points are estimates, bars their 95 % intervals, unless these span more than a factor of ten; of metrics that the answer does not \
+             judge, medians over runs and their range."
         } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {

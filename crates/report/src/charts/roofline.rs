@@ -15,8 +15,8 @@ const FEWEST: usize = 12;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 6;
 
-/// Draws the chart, if enough points have both MFU and MBU.
-pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
+/// Draws the chart, if enough points have both MFU and MBU. `recommended` are indices of points.
+pub fn charts(subject: &ChartContext<'_>, recommended: &[usize]) -> Vec<Chart> {
     let points = subject.points;
     let place = |point| {
         let figure = |name: &str| Some(points.spread(point, name)?.value).filter(|share| *share > 0.0);
@@ -71,6 +71,9 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         })),
         _ => series.push(Series::new("Points", Style::Background, marks(&placed, None))),
     }
+    let chosen = placed.iter().filter(|(point, _)| subject.is_among(point, recommended));
+    let chosen = chosen.map(|(_, (x, y))| Mark::at(*x, *y)).collect();
+    series.push(Series::new("Recommended", Style::Ring, chosen));
     let numbers = match (load, curves.len()) {
         (Some(_), ..=MOST_CURVES) => " The number next to a point is its load.",
         _ => "",
@@ -99,7 +102,7 @@ mod tests {
     use vsweep_record::table::{Cell, Points, RunRow, TableBuilder};
 
     /// The chart of one server at growing loads, each with its MFU and MBU.
-    fn chart(shares: &[(f64, Option<f64>)]) -> Vec<Chart> {
+    fn chart(shares: &[(f64, Option<f64>)], recommended: &[usize]) -> Vec<Chart> {
         let mut builder = TableBuilder::new();
         for (at, (mfu, mbu)) in shares.iter().enumerate() {
             let mut metrics = vec![("mfu", Cell::Float(*mfu))];
@@ -112,22 +115,29 @@ mod tests {
             });
         }
         let table = builder.finish();
-        charts(&ChartContext {
+        let points = Points::of(&table);
+        let subject = ChartContext {
             experiment: "roof",
-            points: &Points::of(&table),
-        })
+            points: &points,
+        };
+        charts(&subject, recommended)
     }
 
     #[test]
     fn points_lie_below_the_roof_at_their_ratio_of_operations_to_bytes() {
         let mut shares = vec![(0.4, Some(0.2)), (0.01, Some(0.7)), (0.3, Some(0.4))];
         shares.extend([(0.1, Some(0.5)); 10]);
-        let charts = chart(&shares);
-        let [roof, server] = charts[0].panels[0].series.as_slice() else {
+        let charts = chart(&shares, &[1]);
+        let [roof, server, chosen] = charts[0].panels[0].series.as_slice() else {
             panic!("{charts:?}");
         };
         let places: Vec<(f64, f64)> = server.points.iter().map(|mark| (mark.x, mark.y)).collect();
         assert_eq!(places[..2], [(0.01 / 0.7, 0.01), (0.2, 0.1)]);
+        assert_eq!(
+            (chosen.points[0].x, chosen.points[0].y),
+            places[0],
+            "the recommended point"
+        );
         assert_eq!(places[11..], [(0.3 / 0.4, 0.3), (2.0, 0.4)]);
         assert_eq!(server.points[12].label, ["1"], "the load of the first point");
         // The roof reaches from left of all points to right of them, with its corner at the hardware's own ratio.
@@ -137,7 +147,7 @@ mod tests {
 
     #[test]
     fn without_the_figures_there_is_no_chart() {
-        assert!(chart(&[(0.1, Some(0.5)); 11]).is_empty(), "few points");
-        assert!(chart(&[(0.1, None); 20]).is_empty(), "no bandwidth");
+        assert!(chart(&[(0.1, Some(0.5)); 11], &[]).is_empty(), "few points");
+        assert!(chart(&[(0.1, None); 20], &[]).is_empty(), "no bandwidth");
     }
 }

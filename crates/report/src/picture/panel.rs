@@ -1,7 +1,7 @@
 //! Draws a panel: a pair of axes, and the series between them.
 
 use super::bars::{self, LABEL};
-use super::canvas::{Align, Canvas, Position, fit};
+use super::canvas::{Align, Canvas, Position, SMALLEST, fit};
 use super::font::{TextStyle, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
 use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, Pattern, RING_RADIUS, WHITE, look};
@@ -171,7 +171,20 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) 
         }
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
-    canvas.text_within(below, title, AXIS_TITLE, Align::Centre, width);
+    let title = match text_width(title, AXIS_TITLE) * SMALLEST > width {
+        true => without_parameter(title),
+        false => title.to_owned(),
+    };
+    canvas.text_within(below, &title, AXIS_TITLE, Align::Centre, width);
+}
+
+/// A title without the name of its parameter: `Concurrent requests · log` for `Concurrent requests (max_concurrency) · log`.
+fn without_parameter(title: &str) -> String {
+    let parts = title.split_once(" (").and_then(|(before, rest)| {
+        let (name, after) = rest.split_once(')')?;
+        name.contains('_').then(|| before.to_owned() + after)
+    });
+    parts.unwrap_or_else(|| title.to_owned())
 }
 
 /// Draws one of the series, and makes its overlaps with the others visible.
@@ -358,5 +371,17 @@ fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
             }
             canvas.text((room.left, y), text, LABEL, Align::Left);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_title_has_no_parameter_but_its_unit() {
+        let title = without_parameter("Concurrent requests (max_concurrency) · log");
+        assert_eq!(title, "Concurrent requests · log");
+        assert_eq!(without_parameter("p99 TTFT (ms)"), "p99 TTFT (ms)");
     }
 }

@@ -209,7 +209,7 @@ function buildExplore() {
   buildTargets(document.getElementById("targets"));
   buildUsers(document.getElementById("users"));
   const panels = {};
-  if (figures.length) {
+  if (figures.length && points.length > 1) {
     const others = varying.filter((column) => column.name !== data.swept);
     panels.pareto = new Panel("pareto", {
       xs: figures, ...usualAxes("pareto"), by: data.leading ?? others[0]?.name ?? "-", frontier: true,

@@ -34,13 +34,14 @@ pub fn parts<'g>(
             (more, _) => format!("{first} (and {more} more such)"),
         })
     });
-    let doubted = doubted.into_iter().map(describe_doubted).chain(short);
-    let doubts = doubted.chain(remarks).collect_vec();
+    let doubted = doubted.into_iter().map(describe_doubted);
     // Failed runs are listed by their reasons.
     let losers = answer.filter(|_| failed.is_empty()).and_then(losers);
     context! {
         warned => brief.warned,
-        doubts => unit.into_iter().chain(losers).chain(doubts).collect_vec(),
+        // Those that are neither reasons nor remarks, for a text that has both in full.
+        further => unit.iter().chain(&losers).chain(&short).collect_vec(),
+        doubts => unit.iter().chain(&losers).cloned().chain(doubted).chain(short).chain(remarks).collect_vec(),
         // There is room for the advice of a single reason only.
         advice => match failed.as_slice() {
             [only] => Some(first_clause(&only.advice)),

@@ -184,13 +184,29 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
         Objection::Value { flag, why } => Problem::new(
             place_of(plan, flag, Origin::value_span).unwrap_or(command),
             format!("{RELEASE} refuses `{flag}`: {why}"),
-            "write a value that it takes",
+            values(why),
         ),
         Objection::Word { word } => Problem::new(
             command,
             format!("{RELEASE} takes no second model, and `{word}` belongs to no flag"),
             "remove it, or put it behind its flag",
         ),
+    }
+}
+
+/// Returns the values that a flag takes, by its error.
+fn values(why: &str) -> &'static str {
+    let kind = why
+        .strip_prefix("invalid ")
+        .and_then(|rest| rest.split([' ', ':']).next());
+    match kind {
+        Some("int") => "write a whole number, such as 8",
+        Some("float") => "write a number, such as 0.9",
+        Some("human_readable_int") => "write a whole number, such as 8192 or 8k",
+        Some("human_readable_int_or_auto") => "write a whole number, such as 8192 or 8k, or auto",
+        Some("loads") => "write JSON",
+        Some(_) => "write one of the values that are named",
+        None => "give it a value",
     }
 }
 

@@ -51,7 +51,13 @@ pub struct Args {
     #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
     /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tensor_parallel_size=2,model!='a,b'"
-    #[arg(long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        visible_alias = "only",
+        value_name = "CONDITIONS",
+        default_value = "",
+        hide_default_value = true
+    )]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
     #[arg(long, value_name = "BINS", default_value = "", hide_default_value = true)]

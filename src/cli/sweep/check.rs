@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut exit = Exit::Done;
     let mut checked = Vec::new();
     let mut shown = BTreeSet::new();
-    for path in args.plans {
+    for path in args.plans.into_iter().unique() {
         let file = PlanFile {
             plan: path,
             overrides: args.overrides.clone(),

@@ -55,7 +55,11 @@ pub fn asking(program: &Path) {
 
 /// Prints all problems of a plan, warnings first, and returns the error that ends the command.
 pub fn show_all(objections: Objections) -> Error {
-    objections.warnings.map(show);
+    if let Some(warnings) = objections.warnings {
+        show(warnings);
+        // As between two problems.
+        print_styled("");
+    }
     show(objections.errors)
 }
 

@@ -115,7 +115,7 @@ fn each_start_has_a_search_of_its_own() {
     );
     assert!(table[0]["notes"].starts_with("by start: "), "{table:?}");
     let all = format!("up to {} concurrent requests", number("value_of_replicas"));
-    let is_all = |line: &str| line.contains(&all) && line.contains(" on 2 GPUs (scaled from one server)");
+    let is_all = |line: &str| line.contains(&all) && line.contains(" on 2 GPUs (scaled from one server");
     assert!(said(&output).lines().any(is_all), "{all}: {}", said(&output));
     // The searches measured different loads, so the report makes no statement about the lowest latency.
     let best = fs::read_dir(directory.join("best"))

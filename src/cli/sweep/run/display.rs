@@ -10,8 +10,11 @@ use crate::journal::{Entry, Event, Launch, Recorder, State};
 use crate::rehearse::Options;
 use crate::report::comparison_so_far;
 use crate::report::progress::{Counter, Eta, Progress, RequestsSoFar, RunPhase, ServerActivity};
+use crate::report::texts::words::short_label;
 use crate::run::{Sweep, Update};
 use crate::server::startup;
+use itertools::Itertools;
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,7 +59,7 @@ impl<'a> Display<'a> {
                     self.progress.doing(server, ServerActivity::Step(what), state);
                 }
             }
-            Update::Note(note) => self.progress.note(note),
+            Update::Note(note) => self.progress.note(&with_short_names(note, state)),
         }
         Ok(())
     }
@@ -114,6 +117,15 @@ impl<'a> Display<'a> {
     }
 }
 
+/// Returns a note with the servers' names as short as in other lines.
+fn with_short_names(note: &str, state: &State) -> String {
+    let names = state.servers.values().map(|server| server.name.as_str());
+    let named = names.filter(|name| name.contains('=') && note.contains(*name));
+    // A name may be the beginning of a longer one.
+    let named = named.sorted_by_key(|name| Reverse(name.len()));
+    named.fold(note.to_owned(), |note, name| note.replace(name, &short_label(name)))
+}
+
 /// Returns the work of this invocation, from which the display computes the progress.
 pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
@@ -169,4 +181,23 @@ pub fn counter(counters: &Arc<Counters>) -> Counter {
             ttft_ms: (tokens > 0).then(|| read(&counters.ttft_ns) as f64 / good / 1e6),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ServerId;
+    use crate::journal::ServerRecord;
+
+    #[test]
+    fn a_note_has_short_names() {
+        let mut state = State::default();
+        for seqs in ["1", "16"] {
+            let mut record = ServerRecord::default();
+            record.config.name = format!("max_num_seqs={seqs}");
+            state.servers.insert(ServerId(seqs.into()), record);
+        }
+        let note = with_short_names("max_num_seqs=16: trying again after hung", &state);
+        assert_eq!(note, "seqs 16: trying again after hung");
+    }
 }

@@ -83,11 +83,10 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
         .unique_by(|own| &own[0].setting)
         .take(MOST);
     let change = |effect: &&&Effect| {
-        let ratio = effect.ratio;
         format!(
             "{} {}{}",
             name(&effect.metric),
-            brief_change(ratio.value, (ratio.low, ratio.high)),
+            brief_change(effect.ratio.value),
             if effect.verdict == Verdict::Regressed {
                 " (worse)"
             } else {

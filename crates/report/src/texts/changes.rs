@@ -18,11 +18,11 @@ pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String)
     (one(ratio, is_multiple), both(interval, is_multiple))
 }
 
-/// Formats a change without decimals: `-5 %`, or `x 4.24` if [`change_within`] gives a multiple, too.
-pub fn brief_change(ratio: f64, interval: (f64, f64)) -> String {
-    match change_and_interval(ratio, interval).0 {
-        multiple if multiple.starts_with('x') => multiple,
-        _ => format!("{:+.0} %", (ratio - 1.0) * 100.0),
+/// Formats a change without decimals: `-5 %`. One line has several, so it is a multiple only above ten: `x 35.2`.
+pub fn brief_change(ratio: f64) -> String {
+    match ratio > 10.0 {
+        true => one(ratio, true),
+        false => format!("{:+.0} %", (ratio - 1.0) * 100.0),
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(changes((0.9, 3.5)), "x 0.90 to 3.50");
         assert_eq!(change_within(1.729, Some((1.44, 2.09))), "+72.9 % (+44.0 to +109.0 %)");
         assert_eq!(change_within(1.004, Some((0.3, 3.4))), "+0.4 % (-70.0 to +240.0 %)");
-        assert_eq!(brief_change(1.004, (0.3, 3.4)), "+0 %");
+        assert_eq!([1.004, 2.97, 35.21].map(brief_change), ["+0 %", "+197 %", "x 35.2"]);
         assert_eq!(change_within(0.949, Some((0.937, 0.961))), "-5.1 % (-6.3 to -3.9 %)");
     }
 }

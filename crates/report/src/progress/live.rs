@@ -3,17 +3,15 @@
 
 use super::line::{Line, Names, fit};
 use super::name::describe_gpus;
+use super::quiet::QuietControls;
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::texts::terminal::width;
 use crate::texts::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::io::stdin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vsweep_base::cause::Outcome;
@@ -47,33 +45,8 @@ pub struct Live {
     doubts: BTreeSet<Code>,
     /// Number of skipped runs that earlier sessions recorded.
     skipped_before: u64,
-}
-
-/// Hides `^C`, which would break the lines that are drawn. Holds the terminal's former settings, and restores them when it is dropped.
-struct QuietControls(Termios);
-
-impl QuietControls {
-    /// Hides `^C`. Returns `None` in the background, where changing the settings would stop this process.
-    fn begin() -> Option<QuietControls> {
-        QuietControls::is_in_foreground().then_some(())?;
-        let before = tcgetattr(stdin()).ok()?;
-        let mut quiet = before.clone();
-        quiet.local_flags.remove(LocalFlags::ECHOCTL);
-        tcsetattr(stdin(), SetArg::TCSANOW, &quiet).ok()?;
-        Some(QuietControls(before))
-    }
-
-    fn is_in_foreground() -> bool {
-        tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
-    }
-}
-
-impl Drop for QuietControls {
-    fn drop(&mut self) {
-        if QuietControls::is_in_foreground() {
-            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.0);
-        }
-    }
+    /// True once a server was reported that is not started for its memory. Further ones are only counted, as skipped runs.
+    has_ruled_out: bool,
 }
 
 /// A line that is redrawn, and its content.
@@ -122,6 +95,7 @@ impl Live {
             result: None,
             doubts: BTreeSet::new(),
             skipped_before: 0,
+            has_ruled_out: false,
         }
     }
 
@@ -171,7 +145,9 @@ impl Live {
                     self.print_short(Some(outcome(run, state)), &names);
                 }
             }
+            Event::GroupGivenUp(given_up) if given_up.ruled_out.is_some() && self.has_ruled_out => {}
             Event::GroupGivenUp(given_up) => {
+                self.has_ruled_out |= given_up.ruled_out.is_some();
                 let names = Names::of_server(&given_up.server, state);
                 self.print_short(describe(entry, state, eta), &names);
             }

@@ -7,6 +7,7 @@ mod eta;
 mod line;
 mod live;
 mod name;
+mod quiet;
 mod wording;
 
 pub use eta::Eta;

@@ -37,10 +37,11 @@ pub fn parts<'g>(
     let doubted = doubted.into_iter().map(describe_doubted);
     // Failed runs are listed by their reasons.
     let losers = answer.filter(|_| failed.is_empty()).and_then(losers);
+    // Those that are neither reasons nor remarks, for a text that has both in full.
+    let further = unit.iter().chain(&losers).chain(&short).cloned().collect_vec();
     context! {
         warned => brief.warned,
-        // Those that are neither reasons nor remarks, for a text that has both in full.
-        further => unit.iter().chain(&losers).chain(&short).collect_vec(),
+        further => further,
         doubts => unit.iter().chain(&losers).cloned().chain(doubted).chain(short).chain(remarks).collect_vec(),
         // There is room for the advice of a single reason only.
         advice => match failed.as_slice() {

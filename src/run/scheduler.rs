@@ -205,9 +205,14 @@ impl<'a> Scheduler<'a> {
         };
         // Without concurrency, groups keep the order of the plan.
         if !self.node.is_undivided() {
-            let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
-            let order = self.node.capacity.order(&needs);
-            groups = order.into_iter().map(|index| groups[index].clone()).collect();
+            let in_order = |slot: &[(Start, Need)]| {
+                let needs: Vec<Need> = slot.iter().map(|(_, need)| *need).collect();
+                let order = self.node.capacity.order(&needs).into_iter();
+                order.map(|index| slot[index].clone()).collect::<Vec<_>>()
+            };
+            // Every server has its next start before any has the one after that, so that a slow change of the machine affects all alike.
+            let slots = groups.chunk_by(|(one, _), (next, _)| one.slot == next.slot);
+            groups = slots.flat_map(in_order).collect();
         }
         *self.waiting.borrow_mut() = groups;
         true

@@ -727,12 +727,8 @@ fn killed_at_random_moments_with_eight_groups_under_way() {
     println!("{kills} kills over {sweeps} sweeps of eight groups: 0 lost, 0 double, 0 processes left");
 }
 
-#[test]
-fn every_config_is_started_once_before_any_is_started_again_side_by_side() {
-    let plan = PLAN
-        .replace("runs = 2", "runs = 1\nstarts = 2")
-        .replace("[1, 2, 4]", "[1, 4]");
-    let node = Node::new(&plan);
+/// Runs the plan, and returns the slots of its starts in the order in which they began.
+fn started_slots(node: &Node) -> Vec<u64> {
     let output = node.run(&["run", "plan.toml", "-o", "out"]);
     assert!(matches!(output.status.code(), Some(0)), "{}", said(&output));
     let lines: Vec<Value> = journals(&node.out("out"))
@@ -740,14 +736,33 @@ fn every_config_is_started_once_before_any_is_started_again_side_by_side() {
         .flat_map(|journal| journal.lines())
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    let slots: Vec<u64> = lines
-        .iter()
-        .filter_map(|line| line["event"]["server_starting"]["slot"].as_u64())
-        .collect();
+    let slot = |line: &Value| line["event"]["server_starting"]["slot"].as_u64();
+    lines.iter().filter_map(slot).collect()
+}
+
+#[test]
+fn every_config_is_started_once_before_any_is_started_again_side_by_side() {
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1\nstarts = 2")
+        .replace("[1, 2, 4]", "[1, 4]");
+    let node = Node::new(&plan);
+    let slots = started_slots(&node);
     assert_eq!(slots[..8], [0, 0, 0, 0, 1, 1, 1, 1], "{slots:?}");
     assert!(
         slots[8..].iter().all(|slot| *slot >= 2),
         "a final may follow: {slots:?}"
     );
+    node.0.wait_until_alone();
+}
+
+#[test]
+fn finals_side_by_side_go_slot_by_slot() {
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1\nstarts = 2")
+        .replace("[1, 2, 4]", "1")
+        .replace("parallel = 4", "parallel = 2");
+    let node = Node::new(&plan);
+    let slots = started_slots(&node);
+    assert!(slots.is_sorted(), "{slots:?}");
     node.0.wait_until_alone();
 }

@@ -1,10 +1,11 @@
 //! An optimisation in sentences: how many servers were started and why it ended, how sure the best is among all servers of the plan, what
 //! was not started and why, and what more time would bring.
 
-use super::parts::{DEFAULT_SETTINGS, defaults, margin, percent};
+use super::parts::{self, DEFAULT_SETTINGS, defaults, margin, percent};
+use super::sure::near;
 use crate::texts::changes::change;
 use itertools::Itertools;
-use vsweep_answer::{Answer, CandidateState, EndReason, OptimizationFound};
+use vsweep_answer::{Answer, CandidateState, EndReason, Entrant, OptimizationFound};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Least relative gain that is worth a sentence.
@@ -52,11 +53,14 @@ fn started(found: &OptimizationFound) -> String {
     )
 }
 
-/// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % compared with the
-/// default settings`.
+/// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % (+27.5 to +34.6 %)
+/// compared with the default settings`.
 fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     let best = found.best.as_ref()?;
     let is_joint = answer.together.iter().any(|own| own.question == found.question);
+    let first = answer.questions.first().filter(|_| !is_joint);
+    let winner = first.and_then(|first| first.winner.as_ref());
+    let won = first.zip(winner.filter(|winner| winner.config == *best));
     let name = answer.name_of(best);
     let is_named_default = name == DEFAULT_SETTINGS;
     let mut text = format!(
@@ -66,7 +70,7 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
             true => format!("the {name} are"),
             false => format!("{name} is"),
         },
-        margin(answer.margin),
+        won.map_or_else(|| margin(answer.margin), |(first, winner)| near(answer, first, winner)),
         found.candidates.len(),
         if is_joint { " for all workloads together" } else { "" }
     );
@@ -77,12 +81,18 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
         Some(ratio) => {
             let name = found.defaults.as_ref().map(|config| answer.name_of(config));
             let defaults = name.map_or_else(|| defaults(DEFAULT_SETTINGS), defaults);
-            let figure = if is_joint {
-                "its smallest share of a workload's best"
-            } else {
-                "its figure"
+            let is_default = |own: &&Entrant| Some(&own.config) == found.defaults.as_ref();
+            let entrant = won.and_then(|(first, _)| first.entrants.iter().find(is_default));
+            text += &match entrant.and_then(|entrant| entrant.winner_over) {
+                _ if is_joint => {
+                    let change = change(ratio);
+                    format!("; its smallest share of a workload's best is {change} compared with {defaults}")
+                }
+                Some(over) if over.low > 1.0 || over.high < 1.0 => {
+                    format!("; its figure is {} compared with {defaults}", parts::change(over))
+                }
+                _ => format!("; it is not known to be better than {defaults}"),
             };
-            text += &format!("; {figure} is {} compared with {defaults}", change(ratio));
         }
         None if found.defaults.is_none() => text += "; no server of the plan has the default settings",
         None => {}
@@ -117,12 +127,15 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
     (!text.is_empty()).then(|| format!("Not started: {text}; optimize.csv lists them"))
 }
 
-/// The cost of going on: `Starting every server would take about 31h 00m; another hour of server time is expected to change the best
+/// The cost of going on: `Starting every server would take about 31h 00m of server time; another hour of server time is expected to change the best
 /// figure by +0.3 %`.
 fn cost(found: &OptimizationFound) -> Option<String> {
-    let grid = found
-        .grid_seconds
-        .map(|grid| format!("starting every server would take about {}", seconds(grid)));
+    let grid = found.grid_seconds.map(|grid| {
+        format!(
+            "starting every server would take about {} of server time",
+            seconds(grid)
+        )
+    });
     let is_over = matches!(found.ended, Some(EndReason::Undecidable | EndReason::Exhausted));
     let is_open = !is_over && found.hour_gain.abs() > LEAST_GAIN;
     let open = found.count(CandidateState::Open);
@@ -132,8 +145,8 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     // If all servers left take less than an hour, they are named instead of the hour.
     let more = match (rest.filter(|rest| *rest < HOUR_S), open) {
         (None, _) | (_, 0) => "another hour of server time is".to_owned(),
-        (Some(rest), 1) => format!("the server left, about {}, is", seconds(rest)),
-        (Some(rest), open) => format!("the {open} servers left, about {}, are", seconds(rest)),
+        (Some(rest), 1) => format!("the server left, about {} of server time, is", seconds(rest)),
+        (Some(rest), open) => format!("the {open} servers left, about {} of server time, are", seconds(rest)),
     };
     let hour = is_open.then(|| {
         format!(
@@ -157,6 +170,7 @@ mod tests {
     use super::super::untried::tests::answer;
     use super::*;
     use serde_json::json;
+    use vsweep_answer::{Estimate, Goal};
 
     #[test]
     fn an_optimisation_ended_by_its_budget_says_what_is_left() {
@@ -183,8 +197,8 @@ mod tests {
                 "Started 1 of 4 servers, in 1 start and 17.0 s of server time; ended because the budget is spent; 2 other starts",
                 "41 % sure that the default settings are within 1 % of the best of all 4",
                 "Not started: 1 cannot hold more than the best; 2 are not ruled out; optimize.csv lists them",
-                "Starting every server would take about 40.0 s; the 2 servers left, about 20.0 s, are expected to change the best figure \
-                 by +3.8 %",
+                "Starting every server would take about 40.0 s of server time; the 2 servers left, about 20.0 s of server time, are \
+                 expected to change the best figure by +3.8 %",
             ]
         );
         // A latency is expected to become lower.
@@ -216,5 +230,45 @@ mod tests {
             optimization(&answer)[1],
             "41 % sure that TP 2 is within 1 % of the best of all 4; no server of the plan has the default settings"
         );
+        // One user of each server is more than the margin, and the figure of the defaults is as uncertain as in the answer.
+        let asked = &mut answer.questions[0];
+        asked.goal = Goal::Load {
+            target: "chat".to_owned(),
+            parameter: "max_concurrency".to_owned(),
+            unit: 1.0,
+        };
+        asked.winner.as_mut().expect("a winner").value.value = 31.0;
+        if let Some(found) = &mut answer.optimization {
+            (found.defaults, found.over_defaults) = (Some("b".to_owned()), Some(1.55));
+        }
+        for (low, expected) in [
+            (
+                1.2,
+                "its figure is +55.0 % (+20.0 to +55.0 %) compared with the default settings (b)",
+            ),
+            (0.97, "it is not known to be better than the default settings (b)"),
+        ] {
+            let over = Estimate {
+                value: 1.55,
+                low,
+                high: 1.55,
+            };
+            answer.questions[0].entrants = vec![Entrant {
+                config: "b".to_owned(),
+                point: None,
+                load: "20".to_owned(),
+                replicas: 1,
+                meets: true,
+                at_ceiling: false,
+                value: over,
+                probability: 0.1,
+                as_good: 0.1,
+                winner_over: Some(over),
+                is_default: true,
+                is_disturbed: false,
+            }];
+            let text = format!("41 % sure that TP 2 is within one user of the best of all 4; {expected}");
+            assert_eq!(optimization(&answer)[1], text);
+        }
     }
 }

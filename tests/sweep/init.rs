@@ -59,6 +59,16 @@ fn what_a_tuning_plan_offers_in_comments_passes_check() {
 }
 
 #[test]
+fn a_tuning_plan_uses_all_gpus() {
+    let harness = Harness::new();
+    for (gpus, is_parallel) in [("1", false), ("8", true)] {
+        let output = harness.run(&["init", "--goal", "tune", "--model", "Qwen/Qwen3-8B", "--gpus", gpus]);
+        let plan = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(plan.contains("[exec]\nparallel = \"gpus\"\n"), is_parallel, "{plan}");
+    }
+}
+
+#[test]
 fn a_running_server_is_asked_what_it_can_take() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--max-model-len", "512"], false);

@@ -242,6 +242,11 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
         status.contains("out of time; run the plan again with a larger --budget"),
         "{status}"
     );
+    let report = fs::read_to_string(directory.join("report.md")).expect("a report");
+    assert!(
+        report.contains("run the plan again with a larger budget or max_time to continue."),
+        "{report}"
+    );
     let launches = || journals(&directory).concat().matches("server_starting").count();
     let before = launches();
     harness.write("plan.toml", &format!("{written}[report]\nmargin = \"2.25 %\"\n"));

@@ -343,10 +343,18 @@ impl Status {
     }
 }
 
-/// The remaining part of the plan, for a report before its end; `None` if nothing is left.
+/// The remaining part of the plan and the next step, for a report before its end; `None` if nothing is left.
 pub(crate) fn unfinished(state: &State) -> Option<String> {
+    let ended = state.last_session().and_then(|session| session.ended.as_deref());
+    let more = match ended {
+        Some("out_of_time") => " with a larger budget or max_time",
+        _ => "",
+    };
+    left(state, ended).map(|left| format!("{left}; run the plan again{more} to continue"))
+}
+
+fn left(state: &State, ended: Option<&str>) -> Option<String> {
     if state.optimization().is_some() {
-        let ended = state.last_session().and_then(|session| session.ended.as_deref());
         let is_open = ended != Some("finished");
         return is_open.then(|| "the optimisation has not ended".to_owned());
     }
@@ -358,7 +366,7 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
         0 => show_many(planned.runs, "run"),
         all => show_many(all, "search"),
     };
-    let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
+    let how = match ended {
         Some("finished") => "a part of the plan was run",
         Some("out_of_time") => "out of time",
         Some(reason) => reason,

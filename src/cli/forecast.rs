@@ -111,15 +111,16 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
 
 /// Prints the likely duration of the remaining work, from its estimate, and the servers that will likely fail. Such servers do not end the
 /// sweep.
-pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
+pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
-    let failing = match estimate {
+    let is_optimized = plan.optimize.is_some();
+    let mut failing = match estimate {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
-                let of_grid = if plan.optimize.is_some() && rehearsal.binding_budget().is_none() {
-                    "if every server were started, "
-                } else {
-                    ""
+                let of_grid = match state.optimization() {
+                    _ if !is_optimized || rehearsal.binding_budget().is_some() => "",
+                    None => "if every server were started, ",
+                    Some(_) => "if every server left were started once, ",
                 };
                 output::print_note(format_args!("{of_grid}{}", summary(rehearsal)));
             }
@@ -128,6 +129,8 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
         // Without a rehearsal, only the starts of the servers are predicted.
         Err(_) => misfits(plan, wanted),
     };
+    // The order of an optimisation decides which of them is started and rules out the others.
+    failing.retain(|(_, failure)| !is_optimized || failure.ruled_out.is_none());
     failures_in_words(&failing).into_iter().for_each(output::print_note);
 }
 

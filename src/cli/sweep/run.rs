@@ -299,7 +299,7 @@ pub fn perform(
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     // A worker among several does not know its share of the work.
     if is_shown && sweep.share.is_none() && forecast::is_known(sweep.wanted, &options) {
-        forecast::print_forecast(&sweep, estimate());
+        forecast::print_forecast(&sweep, state, estimate());
     }
     if let Some(margins) =
         margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none())

@@ -256,7 +256,7 @@ impl Optimized {
         self.best().filter(lacks_some)
     }
 
-    /// Returns false if a candidate was started as often as allowed, or a start of it gave no value.
+    /// Returns false if a candidate was started as often as allowed, a start of it gave no value, or it cannot be better than the best.
     pub(super) fn may_start(&self, candidate: usize) -> bool {
         let undecided = self
             .trials_of(candidate)
@@ -264,6 +264,16 @@ impl Optimized {
         self.does_work(candidate)
             && undecided.count() < MOST_UNDECIDED
             && self.trials_of(candidate).count() < MOST_STARTS
+            && !self.is_beaten(candidate)
+    }
+
+    fn is_beaten(&self, candidate: usize) -> bool {
+        let beaten = self
+            .trials_of(candidate)
+            .filter(|trial| matches!(trial, Trial::Beaten { .. }));
+        let bound = beaten.filter_map(Trial::upper).reduce(f64::min);
+        let best = || self.measured_mean(self.best()?);
+        self.measured_mean(candidate).is_none() && bound.is_some_and(|bound| best().is_some_and(|best| bound <= best))
     }
 
     fn does_work(&self, candidate: usize) -> bool {

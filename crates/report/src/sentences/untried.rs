@@ -62,7 +62,8 @@ pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> O
         .sorted_by_key(|(name, _)| *name);
     let settings = settings.filter_map(|(name, effects)| {
         let own = effects.first()?.own.as_deref()?;
-        is_last(&effects).then(|| say_setting(&short_name(name), own))
+        let said = say_setting(&short_name(name), own);
+        (is_last(&effects) && !has_larger(answer, &said, own)).then_some(said)
     });
     let all = load.into_iter().chain(settings).join(", ");
     (!all.is_empty()).then_some(all)
@@ -83,6 +84,18 @@ fn is_last(effects: &[&Effect]) -> bool {
             (Some(own), Some(other)) => own > other && effect.verdict == Verdict::Improved,
             _ => false,
         })
+}
+
+/// True if an optimisation may start a server with a larger value of a setting, or left it out as unlikely to win.
+fn has_larger(answer: &Answer, said: &str, own: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let (Some(found), Some(own), Some(name)) = (&answer.optimization, number(own), said.strip_suffix(own)) else {
+        return false;
+    };
+    let value = |part: &str| number(part.strip_prefix(name)?);
+    let is_larger = |part: &str| value(part).is_some_and(|value| value > own);
+    let mut names = found.candidates.iter().map(|candidate| &candidate.name);
+    names.any(|name| name.split(", ").any(is_larger))
 }
 
 /// The metric of a question for the highest figure at any load; `None` for another question.
@@ -207,6 +220,17 @@ pub(super) mod tests {
         assert_eq!(all.as_deref(), Some("concurrency 256, seqs 64"));
         let enough = said(largest, &answer(&rising, (256, 8), 0));
         assert_eq!(enough.as_deref(), Some("concurrency 256"), "no more are in flight");
+        let candidates = ["TP 1, seqs 64", "TP 1, seqs 128"].map(
+            |name| json!({"config": "b", "name": name, "state": "open", "starts": 0, "reason": null, "value": null}),
+        );
+        let mut optimized = answer(&rising, (64, 8), 0);
+        optimized.optimization = serde_json::from_value(json!({
+            "question": "Highest throughput", "ended": "certain", "certainty": 0.95, "best": "a", "probability": 0.97, "starts": 1,
+            "seconds": 17.0, "grid_seconds": null, "hour_gain": 0.0, "defaults": null, "over_defaults": null, "candidates": candidates,
+        }))
+        .expect("an optimisation");
+        let left_out = said(largest, &optimized);
+        assert_eq!(left_out.as_deref(), Some("concurrency 256"), "the plan has seqs 128");
         let middle = said(largest, &answer(&rising, (64, 128), 0));
         assert_eq!(middle.as_deref(), Some("concurrency 256"));
         let falling = [(64, 1500.0, 120.0), (128, 2000.0, 480.0), (256, 1900.0, 960.0)];

@@ -94,11 +94,11 @@ pub struct Config {
     pub changes: usize,
     /// Number of GPUs of one server. 0 if unknown: the config then has one replica.
     pub gpus: u32,
-    /// Seconds that a start takes until the server is ready and all its points are measured; `None` if unknown.
+    /// Seconds that a start takes until all its points are measured and the server is stopped; `None` if unknown.
     pub seconds_per_start: Option<f64>,
-    /// Time until a launch is ready, in seconds; `None` if unknown.
+    /// Time until a launch is ready and to stop it, in seconds; `None` if unknown.
     #[serde(skip)]
-    pub seconds_until_ready: Option<f64>,
+    pub seconds_around_runs: Option<f64>,
     /// Facts that a user must know before deploying it.
     pub facts: Facts,
 }
@@ -141,7 +141,7 @@ pub struct Point {
     pub load: String,
     /// The runs that count: valid, not superseded, and not measured before the server changed.
     pub runs: Vec<Run>,
-    /// Time of all its runs on a start of its config, those that do not count included, in seconds.
+    /// Time of all its runs on a start of its config with their preparation, those that do not count included, in seconds.
     #[serde(default)]
     pub seconds: f64,
     /// Number of runs that failed.

@@ -55,7 +55,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
             changes: server.settings.iter().filter(|level| **level > 0).count(),
             gpus: 1,
             seconds_per_start: Some(60.0),
-            seconds_until_ready: Some(40.0),
+            seconds_around_runs: Some(40.0),
             facts: Facts::default(),
         }
     });

@@ -74,7 +74,7 @@ pub fn advice(known: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &E
 fn seconds_of_a_start(experiment: &Experiment, placed: &EntrantFacts) -> Option<f64> {
     let config = &experiment.configs[placed.config];
     match placed.point {
-        Some(point) => Some(config.seconds_until_ready? + experiment.points[point].seconds),
+        Some(point) => Some(config.seconds_around_runs? + experiment.points[point].seconds),
         None => config.seconds_per_start,
     }
 }

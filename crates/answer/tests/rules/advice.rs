@@ -11,7 +11,7 @@ fn equal_servers_tie_and_more_starts_are_advised() {
     // Of the time of a whole start, only that until it is ready and that of the point is needed again.
     for config in &mut own.configs {
         config.seconds_per_start = Some(60.0);
-        config.seconds_until_ready = Some(15.0);
+        config.seconds_around_runs = Some(15.0);
     }
     own.points.iter_mut().for_each(|point| point.seconds = 5.0);
     let found = answer(own.clone());

@@ -86,7 +86,7 @@ fn points_by(
     found
 }
 
-/// Returns the time of all runs of each point, for each launch of its server that became ready.
+/// Returns the time of all runs of each point, with their preparation, for each launch of its server that became ready.
 fn seconds_on_a_start<'e>(evidence: &Evidence<'e>) -> HashMap<&'e str, f64> {
     let mut ready: HashMap<&ServerId, usize> = HashMap::new();
     let mut seconds: HashMap<&str, f64> = HashMap::new();
@@ -95,7 +95,7 @@ fn seconds_on_a_start<'e>(evidence: &Evidence<'e>) -> HashMap<&'e str, f64> {
             let launches = evidence.state.launches_of(&run.server).iter();
             launches.filter_map(LaunchRecord::ready_seconds).count()
         });
-        *seconds.entry(&*run.point.0).or_default() += run.seconds / ready.max(1) as f64;
+        *seconds.entry(&*run.point.0).or_default() += run.seconds_with_preparation() / ready.max(1) as f64;
     }
     seconds
 }
@@ -239,7 +239,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             settings,
             gpus: whole_gpus(gpus),
             seconds_per_start: seconds_per_start(launches, tally.seconds),
-            seconds_until_ready: seconds_per_start(launches, 0.0),
+            seconds_around_runs: seconds_per_start(launches, 0.0),
             facts: Facts {
                 launches: launches.len() as u32,
                 deaths: launches.iter().filter(|launch| launch.exit.cause.is_some()).count() as u32,
@@ -254,10 +254,11 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     firsts.into_iter().map(config).collect()
 }
 
-/// Returns the mean duration of a launch that became ready, in seconds: the time until it was ready, and its share of the time of all runs.
-/// `None` if no launch became ready.
+/// Returns the mean duration of a launch that became ready, in seconds: the time until it was ready, its share of the time of all runs, and
+/// the time to stop it. `None` if no launch became ready.
 fn seconds_per_start(launches: &[LaunchRecord], measured: f64) -> Option<f64> {
-    let ready = launches.iter().filter_map(LaunchRecord::ready_seconds).collect_vec();
+    let around = |launch: &LaunchRecord| Some(launch.ready_seconds()? + launch.exit.seconds.unwrap_or(0.0));
+    let ready = launches.iter().filter_map(around).collect_vec();
     let count = ready.len() as f64;
     (count > 0.0).then(|| (ready.iter().sum::<f64>() + measured) / count)
 }
@@ -277,7 +278,7 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
     let mut tallies: HashMap<String, Tally> = HashMap::new();
     for (row, run) in evidence.runs.iter().enumerate() {
         let tally = tallies.entry(run.server.to_string()).or_default();
-        tally.seconds += run.seconds;
+        tally.seconds += run.seconds_with_preparation();
         tally.is_simulated |= table.cell("simulated", row) == Cell::Bool(true);
     }
     let count = |name: &str, row: usize| table.cell(name, row).number().unwrap_or(0.0) as u64;

@@ -195,7 +195,7 @@ impl<'a> Scheduler<'a> {
         self.sweep.plan.optimize.is_some() && !self.node.is_undivided()
     }
 
-    /// Begins the next round that has work. Returns false if there is none.
+    /// Begins the next round that has work, after the groups that wait. Returns false if there is none.
     fn begin_round(&self, writer: &SessionWriter<'_>) -> bool {
         let mut rounds = self.rounds.borrow_mut();
         let mut groups = iter::from_fn(|| rounds.next())
@@ -214,7 +214,7 @@ impl<'a> Scheduler<'a> {
             let slots = groups.chunk_by(|(one, _), (next, _)| one.slot == next.slot);
             groups = slots.flat_map(in_order).collect();
         }
-        *self.waiting.borrow_mut() = groups;
+        self.waiting.borrow_mut().extend(groups);
         true
     }
 
@@ -277,6 +277,11 @@ impl<'a> Scheduler<'a> {
         let since = self.held_since.get().filter(|_| is_idle).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
         let limit = self.sweep.plan.exec.wait;
+        // An optimisation chooses further starts, which may need fewer GPUs. Workers choose only with their lease.
+        let is_held = is_idle && since.elapsed() >= limit.min(PATIENCE);
+        if is_held && self.share.is_none() && self.is_rolling() && self.begin_round(writer) {
+            return Ok(());
+        }
         if is_idle && since.elapsed() >= limit {
             self.held_since.set(None);
             let by = settle::holders_of(free).await;

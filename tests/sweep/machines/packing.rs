@@ -345,6 +345,25 @@ fn a_comparison_leaves_gpus_in_use_alone() {
 }
 
 #[test]
+fn an_optimisation_goes_on_with_servers_that_fit() {
+    let serve = "vsweep sim serve tiny-8b --sim-start 200ms --sim-speed 50";
+    let commands = format!("{{ big = \"{serve} --tensor-parallel-size 8\", small = \"{serve}\" }}");
+    let plan = PLAN
+        .replace(&format!("\"{serve}\""), &commands)
+        .replace("tensor_parallel_size = [1, 2, 4]\n", "");
+    let node = Node::new(&(plan + "[optimize]\nstarts = 5\n"));
+    node.occupy(0);
+    let output = node.run(&["run", "plan.toml", "-o", "out"]);
+    let used = launches(&node.out("out")).into_iter().map(|(_, _, gpus)| gpus.len());
+    assert_eq!(
+        used.collect::<BTreeSet<usize>>(),
+        BTreeSet::from([1]),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
 fn killed_in_the_middle_nothing_is_left_and_the_rest_is_done() {
     let node = Node::new(PLAN);
     let directory = node.out("out");

@@ -19,8 +19,6 @@ const USUAL_START_S: f64 = 60.0;
 const USUAL_RUN_S: f64 = 30.0;
 /// Assumed number of runs of a search without a prediction.
 const USUAL_PROBES: f64 = 8.0;
-/// Assumed memory of a server that is predicted not to fit, as a multiple of the available memory. The prediction does not give the amount.
-const TOO_MUCH: f64 = 1.1;
 /// Assumed figure of a server that is predicted to miss the targets, as a fraction of the worst figure that is predicted for one that meets
 /// them.
 const UNMET: f64 = 0.5;
@@ -37,8 +35,8 @@ pub struct Prediction {
     pub warm: Option<(String, f64)>,
     /// Seconds of everything that is measured on one start.
     pub measure_s: f64,
-    /// False if it is predicted to run out of memory before it is ready.
-    pub fits: bool,
+    /// Memory that it needs, as a multiple of the available memory, if it is predicted to run out of it before it is ready.
+    pub memory: Option<f64>,
     /// The predicted figure to optimise.
     pub value: Option<Predicted>,
     /// Change of the logarithm of `value` for one standard deviation of each constant of the twin; empty if unknown.
@@ -124,7 +122,7 @@ pub fn optimization(
             changes: settings.changes(at),
             predicted: predicted.and_then(|own| own.value),
             slopes: predicted.map_or_else(Vec::new, |own| own.slopes.clone()),
-            memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
+            memory: predicted.and_then(|own| own.memory),
             most: most(plan, objective.as_ref(), searches.len(), gpus_of(server)),
             start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
             warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),

@@ -110,7 +110,7 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
         (CandidateState::CannotWin, "cannot win"),
         (
             CandidateState::Memory,
-            "would not fit, since servers that need less memory did not",
+            "would not fit, as predicted or because servers that need less memory did not",
         ),
         (CandidateState::Beaten, "cannot hold more than the best"),
         (CandidateState::Open, open),

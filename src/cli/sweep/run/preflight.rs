@@ -2,19 +2,20 @@
 
 use crate::agenda::{Prediction, Predictions, fits_gpus, predicted_values};
 use crate::answer::MetricNoise;
-use crate::cause::{Cause, Failure};
+use crate::cause::Cause;
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::output;
 use crate::cli::plan_file;
 use crate::error::Result;
 use crate::evidence::Results;
+use crate::ids::ServerId;
 use crate::journal::{self, Check, Directory, State};
 use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::twin::COUNT;
-use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, moved_results, needs_gpu};
+use crate::rehearse::{Forecast, Limits, ModelledServer, Options, Rehearsal, foresee, moved_results, needs_gpu};
 use crate::report::history::{self, History};
 use crate::report::{known_noise, metric_in_words};
 use crate::run::{Forecasts, Node, ServerSeconds, Sweep, demand, host};
@@ -23,7 +24,7 @@ use crate::table::machine_gpus;
 use crate::telemetry::gpu;
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maximum number of tokens that are simulated for the first guesses of searches, which takes about a second.
@@ -34,6 +35,9 @@ const MOST_NAMED: usize = 5;
 
 /// Largest credible change of a predicted figure if one constant changes by a standard deviation, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
+
+/// Least memory of a server that is predicted not to fit, as a multiple of the available memory. Assumed if the amount is not known.
+const TOO_MUCH: f64 = 1.1;
 
 /// Sets the margins of a comparison whose plan states none. They come from the record if the comparison has begun, or else from the
 /// machine's own noise.
@@ -210,7 +214,8 @@ pub fn predictions(
     rehearsal: &Rehearsal,
 ) -> Predictions {
     let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
-    let values = match forecast::is_known(sweep.wanted, options) {
+    let is_known = forecast::is_known(sweep.wanted, options);
+    let values = match is_known {
         true => values(sweep.plan, rehearsal, &results),
         // Figures for an assumed GPU could mislead the choice.
         false => vec![None; rehearsal.servers.len()],
@@ -222,8 +227,21 @@ pub fn predictions(
         Vec::new()
     };
     let slopes = |index: usize| moved.iter().map(|moved| slope(values[index], moved[index])).collect();
+    let lacks_memory = |forecast: &&Forecast| {
+        let cause = forecast.failure.as_ref().map(|failure| failure.cause);
+        matches!(cause, Some(Cause::OomAtLoad | Cause::KvCacheTooSmall))
+    };
+    let lacking = rehearsal.servers.iter().filter(lacks_memory);
+    let lacking: BTreeSet<&ServerId> = lacking.map(|forecast| &forecast.server).collect();
+    let need = |server: ServerConfig| {
+        let settings = ModelledServer::of(&server, options).ok()?.settings;
+        let cost = settings.filter(|_| is_known)?.cost;
+        Some((server.id, cost.weights_per_gpu() / cost.gpu.memory))
+    };
+    let unfit = sweep.wanted.servers().filter(|server| lacking.contains(&server.id));
+    let needs: BTreeMap<ServerId, f64> = unfit.filter_map(need).collect();
+    let memory = |server: &ServerId| needs.get(server).map_or(TOO_MUCH, |need| need.max(TOO_MUCH));
     let prediction = |(index, forecast): (usize, &Forecast)| {
-        let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let shared = forecast.shared.as_ref();
         let saved_s = shared.filter(|own| own.is_compiled).map_or(0.0, |own| own.saved_s);
         let start_s = forecast.total.starts.likely + saved_s;
@@ -231,7 +249,7 @@ pub fn predictions(
             start_s,
             warm: shared.map(|own| (own.key.clone(), start_s - own.saved_s)),
             measure_s: forecast.total.runs.likely,
-            fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
+            memory: lacking.contains(&forecast.server).then(|| memory(&forecast.server)),
             value: values[index],
             slopes: slopes(index),
         };
@@ -302,10 +320,14 @@ mod tests {
 
     /// The servers of a plan with this load, and their predictions on an H100.
     fn predicted(load: &str) -> Vec<(ServerConfig, Prediction)> {
+        predicted_of("llama-8b", load)
+    }
+
+    fn predicted_of(model: &str, load: &str) -> Vec<(ServerConfig, Prediction)> {
         let text = "version = 1\n[serve]\ncommand = \"vllm serve llama-8b --max-model-len 8192\"\n[serve.params]\n\
                     tensor_parallel_size = [1, 2]\nquantization = \"fp8\"\n[optimize]\n[bench.params]\n\
                     random_input_len = 512\nrandom_output_len = 64\n";
-        let text = format!("{text}{load}");
+        let text = format!("{text}{load}").replace("llama-8b", model);
         let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
         let options = Options {
@@ -327,6 +349,14 @@ mod tests {
         let mut predictions = predictions(&sweep, (&state, &state), &options, &rehearsal);
         let with = |server: ServerConfig| predictions.remove(&server.id).map(|own| (server, own));
         matrix.servers().map(with).map(|own| own.expect("predicted")).collect()
+    }
+
+    #[test]
+    fn predictions_say_how_much_memory_a_server_lacks() {
+        let all = predicted_of("llama-405b", "max_concurrency = 64\nnum_prompts = 128\n");
+        assert!(all.iter().all(|(_, own)| own.memory > Some(2.0)), "{all:?}");
+        let all = predicted("max_concurrency = 64\nnum_prompts = 128\n");
+        assert!(all.iter().all(|(_, own)| own.memory.is_none()), "{all:?}");
     }
 
     const SEARCH: &str = "[sla]\nvary = \"max_concurrency\"\nmax = 512\nskip_beaten = true\n[[sla.target]]\nname = \"chat\"\n\

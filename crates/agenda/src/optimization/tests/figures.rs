@@ -83,7 +83,7 @@ fn the_time_of_every_server_has_that_of_failed_ones() {
             start_s: 90.0,
             warm: None,
             measure_s: 10.0,
-            fits: true,
+            memory: None,
             value: None,
             slopes: Vec::new(),
         };

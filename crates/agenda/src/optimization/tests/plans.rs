@@ -147,7 +147,7 @@ fn an_edited_plan_is_predicted_anew() {
         start_s: 5.0,
         warm: Some(("graphs".to_owned(), 1.0)),
         measure_s: 7.0,
-        fits: true,
+        memory: None,
         value: Some(Predicted { ln_value, sd: 0.1 }),
         slopes: vec![0.5],
     };
@@ -194,7 +194,7 @@ fn new_servers_are_predicted_as_those_of_the_record_were() {
                 start_s: seconds,
                 warm: None,
                 measure_s: seconds,
-                fits: true,
+                memory: None,
                 value: Some(Predicted {
                     ln_value: (value * seqs).ln(),
                     sd: 0.1,

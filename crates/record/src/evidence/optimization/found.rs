@@ -108,7 +108,7 @@ impl OptimizationProgress<'_> {
         };
         let is_worthless = matches!(
             state,
-            CandidateState::Failed | CandidateState::Unmet | CandidateState::DidNotFit
+            CandidateState::Failed | CandidateState::Unmet | CandidateState::DidNotFit | CandidateState::Memory
         );
         CandidateFound {
             config: self.id(at),

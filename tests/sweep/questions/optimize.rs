@@ -417,6 +417,16 @@ fn a_wrong_plan_is_refused_with_all_problems() {
         "{}",
         said(&output)
     );
+    let latency = plan("objective = \"mean_ttft_ms\"")
+        + "[[exclude]]\n\"serve.max_num_seqs\" = 4\n\"bench.max_concurrency\" = 4\n";
+    let latency = latency.replace(
+        "command = \"sh bench.sh\"\n",
+        "[bench.params]\nmax_concurrency = [4, 8]\nnum_prompts = 8\n",
+    );
+    harness.write("latency.toml", &latency);
+    let output = harness.run(&["check", "latency.toml"]);
+    let differ = "the servers differ in their lowest `max_concurrency`";
+    assert!(said(&output).contains(differ), "{}", said(&output));
     let workloads = |more: &str| {
         let bench = "[[bench.combos]]\nname = \"short\"\nrandom_input_len = 16\n[[bench.combos]]\nname = \"long\"\n\
                      random_input_len = 64\n[bench.params]\nnum_prompts = 8\nmax_concurrency = 4\n";

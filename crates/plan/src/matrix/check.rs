@@ -4,8 +4,8 @@
 use super::search::NUM_PROMPTS;
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::starved::span_of_param;
-use super::{FilterKind, Matrix};
-use crate::value::read_text;
+use super::{FilterKind, Matrix, ServerConfig};
+use crate::value::{number, read_text};
 use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -246,16 +246,36 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     found.object(plan.origin.value_span(&["exec", "parallel"]), message, remedy);
 }
 
-/// Checks that an optimisation has something to choose.
+/// Checks that an optimisation has something to choose, and that the latencies of the servers are comparable.
 pub(super) fn optimization(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    if plan.optimize.is_some() && matrix.counts().servers < 2 {
-        let span = plan.origin.value_span(&["optimize"]);
+    let Some(optimize) = &plan.optimize else { return };
+    let span = plan.origin.value_span(&["optimize"]);
+    if matrix.counts().servers < 2 {
         let remedy = "give parameters in [serve.params] several values";
         found.object(
             span,
             "there is nothing to choose: the plan has at most one server",
             remedy,
         );
+    }
+    let is_latency = |metric: &String| metric.ends_with("_ms") && plan.sla.is_none();
+    if !optimize.objective.as_ref().is_some_and(is_latency) {
+        return;
+    }
+    // The best latency of a server is that at its lowest load.
+    for name in ["max_concurrency", "request_rate"] {
+        let lowest = |server: ServerConfig| {
+            let loads = matrix.points_of(&server);
+            let loads = loads.filter_map(|point| number(point.params.get(name)?));
+            loads.reduce(f64::min)
+        };
+        let mut all = matrix.servers().map(lowest);
+        let first = all.next();
+        if all.any(|other| Some(other) != first) {
+            let message = format!("the servers differ in their lowest `{name}`, so their latencies cannot be compared");
+            let remedy = "remove the link or exclusion that takes the lowest load from some of them";
+            found.object(span, message, remedy);
+        }
     }
 }
 

@@ -260,18 +260,6 @@ fn what_ends_undecided_may_still_be_the_best() {
 }
 
 #[test]
-fn a_beaten_candidate_is_not_started_again() {
-    let ln_below = value(grid()[10]) - 0.1;
-    let (_, proposals, _) = played(optimized(None), |at, start| match at {
-        10 => measured(at, start),
-        _ => Trial::Beaten { ln_below },
-    });
-    let mut started = std::collections::BTreeSet::new();
-    let is_first = |own: &Proposal| own.candidate == 10 || started.insert(own.candidate);
-    assert!(proposals.iter().all(is_first), "{proposals:?}");
-}
-
-#[test]
 fn nothing_ends_while_starts_are_under_way() {
     let mut optimized = optimized(Some(Budget::Starts(2)));
     assert_eq!(optimized.best(), None);

@@ -114,18 +114,27 @@ pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result
     }
 }
 
-/// Returns a result with the figures of SGLang's `bench_serving` under vLLM's names. If it does not count failed requests, the errors in it
-/// are counted.
-fn named(result: Params) -> Params {
+/// A figure that only SGLang's `bench_serving` has.
+const OF_SGLANG: &str = "total_output_tokens_retokenized";
+
+/// Adds vLLM's names to the figures of a result of SGLang's `bench_serving`. If a result does not count failed requests, the errors in it are
+/// counted.
+fn named(mut result: Params) -> Params {
     let errors = result.get("errors").and_then(Value::as_array);
     let errors = errors.filter(|_| !result.contains_key("failed"));
     let is_error = |error: &&Value| error.as_str().is_some_and(|error| !error.is_empty());
     let failed = errors.map(|errors| errors.iter().filter(is_error).count());
-    let name = |name: String| match name.as_str() {
-        "total_throughput" => "total_token_throughput".to_owned(),
-        _ => name.replace("_e2e_latency_ms", "_e2el_ms"),
-    };
-    let mut result: Params = result.into_iter().map(|(key, value)| (name(key), value)).collect();
+    if result.contains_key(OF_SGLANG) {
+        let name = |(name, value): (&String, &Value)| {
+            let known = match name.as_str() {
+                "total_throughput" => "total_token_throughput".to_owned(),
+                _ => name.replace("_e2e_latency_ms", "_e2el_ms"),
+            };
+            (!result.contains_key(&known)).then(|| (known, value.clone()))
+        };
+        let named: Vec<(String, Value)> = result.iter().filter_map(name).collect();
+        result.extend(named);
+    }
     if let Some(failed) = failed {
         result.shift_insert(0, "failed".to_owned(), failed.into());
     }
@@ -374,15 +383,26 @@ mod tests {
 
     #[test]
     fn a_result_of_sglang_gets_vllms_names_and_counts_its_errors() {
-        let result = json!({
-            "completed": 2, "total_throughput": 9.0, "mean_e2e_latency_ms": 5.0, "p99_e2e_latency_ms": 7.0, "errors": ["", "timeout", ""],
+        let read = |result: &Value| read_results(result.to_string().as_bytes()).expect("a result").remove(0);
+        let mut result = json!({
+            "completed": 2, "total_output_tokens_retokenized": 8, "total_throughput": 9.0, "mean_e2e_latency_ms": 5.0,
+            "p99_e2e_latency_ms": 7.0, "errors": ["", "timeout", ""],
         });
-        let expected = json!({
-            "failed": 1, "completed": 2, "total_token_throughput": 9.0, "mean_e2el_ms": 5.0, "p99_e2el_ms": 7.0,
-            "errors": ["", "timeout", ""],
-        });
-        let read = read_results(result.to_string().as_bytes()).expect("a result");
-        assert_eq!(Value::from(read[0].clone()), expected);
+        let found = read(&result);
+        for (name, expected) in [
+            ("failed", 1.0),
+            ("total_token_throughput", 9.0),
+            ("mean_e2el_ms", 5.0),
+            ("p99_e2el_ms", 7.0),
+        ] {
+            assert_eq!(figure(&found, name), expected, "{name}");
+        }
+        for (name, value) in result.as_object().expect("an object") {
+            assert_eq!(found.get(name), Some(value), "plans may name it");
+        }
+        // A benchmark of phases has another figure of that name.
+        result = json!({"completed": 2, "total_token_throughput": 4.0, "total_throughput": 9.0});
+        assert_eq!(Value::from(read(&result)), result);
     }
 
     #[test]

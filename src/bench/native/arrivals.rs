@@ -95,6 +95,15 @@ impl ArrivalParams {
         within.map_or(sent, |within| within as usize)
     }
 
+    /// Relative standard deviation, between draws, of the time at which the last of the `sent` requests is due. A ramp with a duration always
+    /// lasts for it.
+    pub fn span_deviation(&self, sent: usize) -> f64 {
+        match self.duration.is_some() && sent >= self.ramp_len(sent) {
+            true => 0.0,
+            false => self.arrivals().span_deviation(sent),
+        }
+    }
+
     /// Due times of `count` requests, in nanoseconds after t0. A ramp with a duration lasts for it, even if fewer requests are sent; further
     /// requests are due after it.
     pub fn due_times(&self, count: usize, seed: u32) -> Vec<Nanos> {
@@ -115,12 +124,16 @@ mod tests {
     use crate::bench::native::settings::NativeSettings;
     use serde_json::{Value, json};
 
-    fn due(num_prompts: Value) -> Vec<u64> {
+    fn settings(num_prompts: Value) -> NativeSettings {
         let params = json!({
             "ramp_up_strategy": "exponential", "ramp_up_start_rps": 1, "ramp_up_end_rps": 50, "duration": "6s",
             "num_prompts": num_prompts,
         });
-        let settings = NativeSettings::read(params.as_object().expect("an object")).expect("sound");
+        NativeSettings::read(params.as_object().expect("an object")).expect("sound")
+    }
+
+    fn due(num_prompts: Value) -> Vec<u64> {
+        let settings = settings(num_prompts);
         let count = settings.requests().expect("a number");
         settings.arrival.due_times(count, settings.prompts.seed)
     }
@@ -131,5 +144,8 @@ mod tests {
         let last = whole.last().copied().expect("requests");
         assert!((5_999_999_998..=6_000_000_000).contains(&last), "{last}");
         assert_eq!(due(json!(10)), whole[..10]);
+        let deviation = |num_prompts: usize, sent: usize| settings(json!(num_prompts)).arrival.span_deviation(sent);
+        assert_eq!(deviation(1000, whole.len()), 0.0);
+        assert!(deviation(10, 10) > 0.0, "the first of them may come early or late");
     }
 }

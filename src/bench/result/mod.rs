@@ -125,7 +125,7 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
 
 fn flow(settings: &NativeSettings, samples: &Samples) -> Flow {
     match settings.concurrency() {
-        _ if settings.is_open_loop() => Flow::Scheduled(settings.arrival.arrivals().span_deviation(samples.len())),
+        _ if settings.is_open_loop() => Flow::Scheduled(settings.arrival.span_deviation(samples.len())),
         slots => Flow::Closed(slots.unwrap_or(samples.len())),
     }
 }

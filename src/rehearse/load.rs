@@ -121,6 +121,7 @@ impl<'a> Player<'a> {
         );
         items.truncate(due.len());
         let sent = items.len();
+        let amount = Amount::of(play.warmup, &settings, settings.requests_of(all), &due);
         let items: Vec<Item> = items.into_iter().step_by(replicas).collect();
         let due: Vec<u64> = due.into_iter().step_by(replicas).collect();
         // Prompt tokens take less effort, because many are computed at a time.
@@ -138,7 +139,6 @@ impl<'a> Player<'a> {
         };
         let limits = settings.arrival.sending();
         let sending = limits.map(|sending| sending.lasts.as_nanos() as u64);
-        let amount = Amount::of(play.warmup, &settings, settings.requests_of(all), &due);
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
             // No warm-up prompt begins like a measured one, so no measured prompt is in a cache.

@@ -75,10 +75,9 @@ impl SteadyState {
         let (mut started, mut completed, mut prompts, mut outputs) = (0, 0, 0, 0.0);
         let (mut ttfts, mut tpots) = (vec![], vec![]);
         for sample in samples.ok() {
-            let events = sample.events.iter().filter(|event| within(*event)).count();
-            // With speculative decoding an event can bring several tokens.
-            let tokens_an_event = sample.output_len() as f64 / sample.events.len().max(1) as f64;
-            outputs += events as f64 * tokens_an_event;
+            let events = sample.events.iter().zip(sample.tokens_of_events());
+            let tokens = events.filter(|(event, _)| within(*event)).map(|(_, tokens)| tokens);
+            outputs += tokens.sum::<f64>();
             completed += u64::from(within(sample.end));
             if within(sample.sent) {
                 started += 1;
@@ -169,7 +168,21 @@ mod tests {
             target: 1,
             threshold: 1.0,
         };
-        let found = SteadyState::find(&Samples::from(vec![sample]), rule, &[]).expect("a window");
-        assert_eq!(found.output_throughput, 3.0);
+        let throughput = |sample: Sample| {
+            let found = SteadyState::find(&Samples::from(vec![sample]), rule, &[]).expect("a window");
+            found.output_throughput
+        };
+        // The event at the end of the window does not belong to it.
+        let counted = Sample {
+            events: [500_000_000, 2_000_000_000].into_iter().collect(),
+            tokens_by_event: vec![1, 6],
+            ..sample.clone()
+        };
+        assert_eq!(throughput(sample), 3.0);
+        assert_eq!(
+            throughput(counted),
+            0.5,
+            "the server counted one token with the first event"
+        );
     }
 }

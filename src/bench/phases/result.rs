@@ -228,23 +228,16 @@ impl WindowFigures {
                 input_tokens += sample.prompt_len;
                 ttfts.push(seconds(sample.ttft()));
             }
-            let has_token_counts = sample.tokens_by_event.len() == sample.events.len();
-            let own = sample.output_tokens.filter(|tokens| *tokens > 0);
-            let each = own.map(|tokens| tokens as f64 / sample.events.len() as f64).or(mean);
+            let has_counts = sample.tokens_by_event.len() == sample.events.len();
+            let is_counted = has_counts || sample.output_tokens.is_some_and(|tokens| tokens > 0);
             let mut last = None;
-            for (at, event) in sample.events.iter().enumerate() {
+            for (event, tokens) in sample.events.iter().zip(sample.tokens_of_events()) {
                 let gap = last.replace(event).map(|last| event - last);
                 if !within(event) {
                     continue;
                 }
-                let before = at
-                    .checked_sub(1)
-                    .map_or(0, |before| sample.tokens_by_event.get(before).copied().unwrap_or(0));
-                output_tokens += match has_token_counts {
-                    true => f64::from(sample.tokens_by_event[at].saturating_sub(before)),
-                    false => each.unwrap_or(1.0),
-                };
-                is_uncounted |= !has_token_counts && each.is_none();
+                output_tokens += if is_counted { tokens } else { mean.unwrap_or(1.0) };
+                is_uncounted |= !is_counted && mean.is_none();
                 events.push(event - window.start);
                 gaps.extend(gap.map(seconds));
             }

@@ -125,7 +125,11 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
 
 fn flow(settings: &NativeSettings, samples: &Samples) -> Flow {
     match settings.concurrency() {
-        _ if settings.is_open_loop() => Flow::Scheduled(settings.arrival.span_deviation(samples.len())),
+        _ if settings.is_open_loop() => {
+            // Later turns of a conversation follow no rate.
+            let starts = settings.requests_of(samples.len()).unwrap_or(usize::MAX);
+            Flow::Scheduled(settings.arrival.span_deviation(starts.min(samples.len())))
+        }
         slots => Flow::Closed(slots.unwrap_or(samples.len())),
     }
 }

@@ -103,7 +103,7 @@ pub struct PairedComparison {
     looked: usize,
     /// Final finding of each member, once it has one.
     settled: Vec<Option<Finding>>,
-    /// Number of members that share the probability of a false alarm: all but those that were called changed or broken.
+    /// Number of members that share the probability of a false alarm: all but those whose ratio was called changed or broken.
     sharing: usize,
 }
 
@@ -206,14 +206,20 @@ impl PairedComparison {
         let levels = |this: &PairedComparison, member: usize| this.levels(series[member].len());
         for member in members.clone() {
             let is_lost = self.family[member].lost(&all[member]).is_some();
-            let is_fine = asked[member].is_some_and(|(asked, ratio)| asked.is_fine(ratio, levels(self, member)));
+            let is_fine = asked[member].is_some_and(|(asked, ratio)| {
+                asked.is_fine(ratio, levels(self, member)) && !asked.loses_figures(&all[member])
+            });
             if (is_lost || is_fine) && self.settled[member].is_none() {
                 self.settled[member] = Some(self.finding(member, &all[member]));
             }
         }
         // The most significant member first, because each member that is called leaves a larger share for the next.
         loop {
-            let open = members.clone().filter(|member| self.settled[*member].is_none());
+            let is_open = |member: &usize| {
+                let loses = self.family[*member].loses_figures(&all[*member]);
+                self.settled[*member].is_none() && (!loses || self.finding(*member, &all[*member]).is_final())
+            };
+            let open = members.clone().filter(is_open);
             let p_values = open.filter_map(|member| {
                 let (asked, ratio) = asked[member]?;
                 Some((member, asked.p_value(ratio)))
@@ -266,7 +272,14 @@ impl PairedComparison {
             requirement: asked.requirement(interval),
             more_starts: None,
         };
-        if !finding.is_final() {
+        if asked.loses_figures(all) {
+            finding.requirement = finding
+                .requirement
+                .map(|found| found.max(RequirementVerdict::Undecided));
+            if verdict != Verdict::Regressed {
+                finding.verdict = Verdict::Undecided;
+            }
+        } else if !finding.is_final() {
             finding.more_starts = found.and_then(|ratio| more_starts(&asked, ratio, pairs.len(), levels));
         }
         finding

@@ -79,15 +79,28 @@ impl Member {
         self.bound.map_or(self.better == Better::Lower, |bound| bound.is_upper)
     }
 
-    /// Number of pairs in which the figure is 0 on one side alone, to the new arm's disadvantage, if that is more than chance. Each pair
-    /// of another kind takes two more of them: between equal arms a pair is of this kind in one of four cases at most.
-    pub(super) fn lost(&self, pairs: &[Pair]) -> Option<usize> {
+    /// Number of pairs in which the figure is 0 on one side alone: to the new arm's disadvantage, and to its advantage.
+    fn zeros(&self, pairs: &[Pair]) -> (usize, usize) {
         let worst = match self.is_worse_above() {
             true => f64::INFINITY,
             false => f64::NEG_INFINITY,
         };
-        let lost = pairs.iter().filter(|pair| pair.log == worst).count();
+        let count = |log: f64| pairs.iter().filter(|pair| pair.log == log).count();
+        (count(worst), count(-worst))
+    }
+
+    /// Number of pairs in which the figure is 0 on one side alone, to the new arm's disadvantage, if that is more than chance. Each pair
+    /// of another kind takes two more of them: between equal arms a pair is of this kind in one of four cases at most.
+    pub(super) fn lost(&self, pairs: &[Pair]) -> Option<usize> {
+        let (lost, _) = self.zeros(pairs);
         (lost >= FIRST_LOOK + 2 * (pairs.len() - lost)).then_some(lost)
+    }
+
+    /// Returns true if the figure is 0 to the new arm's disadvantage more often than to its advantage. The ratios of the other pairs then
+    /// show nothing good.
+    pub(super) fn loses_figures(&self, pairs: &[Pair]) -> bool {
+        let (lost, won) = self.zeros(pairs);
+        lost > won
     }
 
     /// Returns the p-value of the alarm: that the ratio has changed or, with a bound, that the bound is broken.

@@ -118,6 +118,24 @@ fn a_figure_that_falls_to_0_is_broken() {
 }
 
 #[test]
+fn a_figure_that_is_0_at_times_is_not_fine() {
+    let bounded = Member {
+        bound: Some(Bound::percent(-5.0)),
+        ..member()
+    };
+    let (outcome, _) = run(Settings::new(vec![bounded, member()]), |slot, i| {
+        let log = match (slot.arm, slot.pair % 3) {
+            (Arm::New, 0) => f64::NEG_INFINITY,
+            _ => noise(i),
+        };
+        Some(vec![Some(log); 2])
+    });
+    assert_eq!(outcome.ending, PairedEnding::Spent);
+    assert_eq!(outcome.findings[0].requirement, Some(RequirementVerdict::Undecided));
+    assert_eq!(outcome.findings[1].verdict, Verdict::Undecided);
+}
+
+#[test]
 fn what_is_open_when_the_starts_are_spent_says_how_many_more_would_decide() {
     let settings = Settings {
         max_starts: 12,

@@ -158,21 +158,16 @@ impl Optimized {
 
     /// Returns true if the budget does not suffice for a further start after those under way.
     pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
-        match self.rules.budget {
-            None => false,
-            Some(Budget::MachineSeconds(most) | Budget::GpuSeconds(most)) => {
-                let done = self.trials.iter().zip(&self.seconds);
-                let done = done.map(|((at, _), seconds)| seconds * self.share(*at));
-                let elapsed = match self.rules.budget {
-                    Some(Budget::MachineSeconds(_)) => self.elapsed_s,
-                    _ => 0.0,
-                };
-                let done = elapsed.max(done.sum());
-                let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));
-                done + expected.sum::<f64>() + self.least_cost() > most
-            }
-            Some(Budget::Starts(most)) => self.charged() + under_way.len() >= most,
-        }
+        let (most, elapsed) = match self.rules.budget {
+            None => return false,
+            Some(Budget::Starts(most)) => return self.charged() + under_way.len() >= most,
+            Some(Budget::MachineSeconds(most)) => (most, self.elapsed_s),
+            Some(Budget::GpuSeconds(most)) => (most, 0.0),
+        };
+        let done = self.trials.iter().zip(&self.seconds);
+        let done = elapsed.max(done.map(|((at, _), seconds)| seconds * self.share(*at)).sum());
+        let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));
+        done + expected.sum::<f64>() + self.least_cost() > most
     }
 
     /// Returns the number of starts that the budget pays for.

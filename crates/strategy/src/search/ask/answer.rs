@@ -17,15 +17,22 @@ impl View<'_> {
 
     /// Returns the answer if even the highest load that is not too high brings too little throughput or goodput. A lower load brings less,
     /// and a higher load at most proportionally more. So the target is out of reach if it lacks a larger factor than that from this load to
-    /// the interval's upper end.
+    /// the interval's upper end. A goodput that a higher load reached is not out of reach.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;
-        let is_out_of_reach = matches!(found, Found::Beyond(_)) || lack > reach;
+        let mut probes = self.search.probes.iter();
+        let is_met = criterion.is_goodput() && probes.any(|probe| self.target.is_met_by(&[probe]) == Some(true));
+        let is_out_of_reach = !is_met && (matches!(found, Found::Beyond(_)) || lack > reach);
         let at = self.load(value);
-        let note = format!(
-            "the target's throughput is not reached: even {at}, the highest load within the other limits, brings too little"
-        );
+        let note = match is_met {
+            true => format!(
+                "{at} brings too little, and only higher loads met the target; send more requests per run (num_prompts)"
+            ),
+            false => format!(
+                "the target's throughput is not reached: even {at}, the highest load within the other limits, brings too little"
+            ),
+        };
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
         if is_out_of_reach {

@@ -94,7 +94,7 @@ pub struct Comparison {
     #[serde(skip)]
     pub has_losses: bool,
     /// Points and targets where every limit is undecided, with the reason.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<(String, String)>,
     /// Result of each limit at each point that both sides measured.
     pub limits: Vec<LimitVerdict>,

@@ -217,9 +217,11 @@ fn real<'s>(state: &State, usages: Vec<LaunchUsage<'s>>) -> Vec<LaunchUsage<'s>>
 /// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs in use 93 % of the time`; `None` if no real
 /// server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (usages, unknown): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, usages(state))
+    let (counted, uncounted): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, usages(state))
         .into_iter()
-        .partition(|usage| usage.held_s().is_some());
+        .partition(|usage| usage.gpus.is_some());
+    let (usages, unknown): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) =
+        counted.into_iter().partition(|usage| usage.held_s().is_some());
     let sum = |figure: fn(&LaunchUsage<'_>) -> f64| usages.iter().map(figure).sum::<f64>();
     let hours = sum(|usage| usage.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|usage| usage.gpus.unwrap_or(0.0) * usage.spent.measured_s / 3600.0);
@@ -235,9 +237,13 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
         0 => String::new(),
         count => format!("; the time of {count} more is unknown, since the clock was changed"),
     };
+    let uncounted = match uncounted.len() {
+        0 => String::new(),
+        count => format!("; the GPUs of {count} more are unknown"),
+    };
     (hours > 0.0).then(|| {
         format!(
-            "{} in {}, {:.0} % of it measuring{held}{unknown}",
+            "{} in {}, {:.0} % of it measuring{held}{unknown}{uncounted}",
             show_number(hours),
             show_many(usages.len() as u64, "server start"),
             (100.0 * measuring / hours).min(100.0)

@@ -76,6 +76,10 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
         let mut of_first = own.iter().filter(|effect| effect.metric == *first);
         of_first.all(|effect| effect.verdict != Verdict::Regressed)
     };
+    // If all differences speak against the recommendation, settings without a difference do not explain it.
+    if !known.is_empty() && !known.iter().any(is_reason) {
+        return None;
+    }
     let known = known
         .into_iter()
         .filter(is_reason)

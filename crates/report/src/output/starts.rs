@@ -179,7 +179,8 @@ impl SweepUsage {
         if price_per_gpu_hour.is_none() {
             launches = real(state, launches);
         }
-        let gpu_hours = positive(launches.iter().filter_map(LaunchUsage::gpu_hours).sum());
+        let are_counted = launches.iter().all(|usage| usage.gpus.is_some());
+        let gpu_hours = positive(launches.iter().filter_map(LaunchUsage::gpu_hours).sum()).filter(|_| are_counted);
         SweepUsage {
             seconds,
             gpu_hours,

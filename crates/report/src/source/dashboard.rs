@@ -58,9 +58,9 @@ pub fn is_row(record: &Params) -> bool {
 /// Returns each row as the record of a run. Rows with equal settings are distinguished by the names of their tests.
 pub fn read(rows: &[Params]) -> Vec<Record> {
     let mut records: Vec<Record> = rows.iter().map(record).collect();
-    let uses = records.iter().map(Record::point).counts();
+    let uses = records.iter().map(|record| record.point(None)).counts();
     for (record, row) in records.iter_mut().zip(rows) {
-        if uses[&record.point()] > 1 {
+        if uses[&record.point(None)] > 1 {
             record
                 .params
                 .insert("test".into(), row.get(TEST).cloned().unwrap_or_default());
@@ -76,6 +76,7 @@ fn record(row: &Params) -> Record {
         figures: figures.map(|(name, value)| (name, Cell::from_json(&value))).collect(),
         params: named(row, &SERVE),
         load: named(row, &BENCH),
+        is_of_sweep: false,
     }
 }
 

@@ -69,8 +69,7 @@ pub fn read_any(
 }
 
 /// Reads the runs in files, each given by its name and its records. A record has the keys of vLLM's benchmarks, or is a row of
-/// `benchmark_results.json` of vLLM's dashboard. Equal settings are runs of one point, also in several
-/// files if these name the model.
+/// `benchmark_results.json` of vLLM's dashboard. Equal settings are runs of one point, also in several files if these name the model.
 ///
 /// # Errors
 /// If not all records of a file are rows of the dashboard, and one of them has no figure of vLLM's benchmarks.
@@ -105,8 +104,11 @@ fn push_all(
     points: &mut HashMap<String, (String, usize)>,
     builder: &mut TableBuilder,
 ) {
+    // Runs of a combination that end by time send different numbers of prompts.
+    let first = records.first().filter(|first| first.is_of_sweep);
+    let prompts = first.and_then(|first| first.load.get(PROMPTS).cloned());
     for (place, record) in records.into_iter().enumerate() {
-        let settings = record.point();
+        let settings = record.point(prompts.as_ref());
         let id = match place {
             0 => name.to_owned(),
             _ => format!("{name} {settings}"),
@@ -235,7 +237,11 @@ struct Record {
     load: Params,
     /// The other parameters, which are taken for the server's.
     params: Params,
+    /// True if it is a numbered run of a combination of a sweep.
+    is_of_sweep: bool,
 }
+
+const PROMPTS: &str = "num_prompts";
 
 /// The parameter that names a combination.
 const COMBO_NAME: &str = "_benchmark_name";
@@ -261,12 +267,15 @@ impl Record {
             }
         }
         own.figures = figures.into_iter().collect();
+        own.is_of_sweep = !is_measured;
         own
     }
 
-    /// Its settings as one line, which identifies its point.
-    fn point(&self) -> String {
-        let sides = [self.gpu_params(), self.load.clone()];
+    /// Its settings as one line, which identifies its point. `prompts` replaces its number of prompts.
+    fn point(&self, prompts: Option<&Value>) -> String {
+        let mut load = self.load.clone();
+        load.extend(prompts.map(|prompts| (PROMPTS.to_owned(), prompts.clone())));
+        let sides = [self.gpu_params(), load];
         sides.map(|side| Value::from(side).to_string()).join(" ")
     }
 
@@ -382,6 +391,8 @@ mod tests {
         assert_eq!(points_of(json!([run(1), run(8), run(8)])), [1, 2]);
         let row = |load: u64| json!({"Test name": "t", "# of max concurrency.": load, "Tput (req/s)": 1.0});
         assert_eq!(points_of(json!([row(1), row(8)])), [1, 1]);
+        let timed = |number: u64| json!({"output_throughput": 9.0, "num_prompts": 100 + number, "run_number": number});
+        assert_eq!(points_of(json!([timed(0), timed(1)])), [2], "runs of a combination");
     }
 
     #[test]

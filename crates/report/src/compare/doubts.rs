@@ -25,7 +25,7 @@ pub fn of_unfinished(base: &Side, new: &Side) -> Vec<String> {
     let sides = [(base, "base"), (new, "new")].into_iter();
     let unfinished = sides.filter_map(|(side, name)| Some((name, side.unfinished.as_ref()?)));
     unfinished
-        .map(|(name, left)| format!("{name} is not finished: {left}"))
+        .map(|(name, why)| format!("{name} is not finished: {why}"))
         .collect()
 }
 

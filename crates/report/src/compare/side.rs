@@ -5,6 +5,7 @@ use super::super::environment::facts;
 use super::matching::{PointPair, constants, full_name, values_of};
 use crate::ordered::Ordered;
 use crate::rows::{Runs, load};
+use crate::texts::status::unfinished;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +34,7 @@ pub struct Side {
     pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers. A flag is named as a setting, such as `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
-    /// The work that its sweep has left, in words; `None` if it is finished or unknown.
+    /// The reason why its sweep is not finished, and what is left; `None` if it is finished, or if that is unknown.
     pub unfinished: Option<String>,
     /// The highest load that any of its servers holds for each target; 0 if none holds any.
     pub targets: BTreeMap<String, f64>,
@@ -129,15 +130,6 @@ impl Side {
             ..self.clone()
         }
     }
-}
-
-fn unfinished(state: &State) -> Option<String> {
-    let (left, planned) = (state.open_work(), state.planning_session()?);
-    let all = match planned.searches {
-        0 => show_many(planned.runs, "run"),
-        all => show_many(all, "search"),
-    };
-    (left > 0).then(|| format!("{left} of {all} left"))
 }
 
 fn targets(state: &State) -> BTreeMap<String, f64> {

@@ -204,8 +204,13 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
         let answer = result.answer();
         let own = recommended(result);
         let has_own_interval = own.is_some();
-        let posterior = answer.and_then(|answer| answer.posterior.as_ref());
-        let is_open = |high: f64| high.is_finite() && posterior.is_some_and(|posterior| posterior.is_ceiling(high));
+        // An answer over several starts has no posterior of its own.
+        let of_starts = result
+            .starts
+            .iter()
+            .filter_map(|record| record.answer(&result.target.name));
+        let mut posteriors = of_starts.filter_map(|answer| answer.posterior.as_ref());
+        let mut is_open = |high: f64| high.is_finite() && posteriors.any(|posterior| posterior.is_ceiling(high));
         let interval = own.or_else(|| interval(result)).map(|ends| {
             let more = if is_open(ends.1) { " or more" } else { "" };
             interval_in_words(ends) + more

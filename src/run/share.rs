@@ -1,4 +1,5 @@
-//! Shares an experiment between sessions: records a plan for them, and lets them divide its starts by leases.
+//! Shares an experiment between sessions: records a plan for workers, and decides which of its starts each of them may take. Leases, by which
+//! they divide these starts, are in `lease`.
 
 use super::lease::Leases;
 use super::writer::SessionWriter;
@@ -72,14 +73,18 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// Returns the wanted servers, without those that an optimisation leaves out because they do not fit on the user's GPUs.
+    pub fn startable(&self) -> impl Iterator<Item = ServerConfig> {
+        let may_start = move |server: &ServerConfig| self.plan.optimize.is_none() || fits_gpus(self.plan, server);
+        self.wanted.servers().filter(may_start)
+    }
+
     /// Returns the names of the groups with remaining work, each with its server. A plan that chooses its starts has one group with all
     /// servers.
     pub fn left(&self, state: &State) -> Vec<(String, Vec<ServerConfig>)> {
         let schedule = self.schedule();
         if let Some(name) = chosen_group(self.plan) {
-            // An optimisation leaves out what is too large.
-            let may_start = |server: &ServerConfig| self.plan.optimize.is_none() || fits_gpus(self.plan, server);
-            let all = || (name.to_owned(), self.wanted.servers().filter(may_start).collect());
+            let all = || (name.to_owned(), self.startable().collect());
             let is_open = schedule.has_work(state);
             return is_open.then(all).into_iter().collect();
         }

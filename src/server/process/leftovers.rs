@@ -48,7 +48,7 @@ pub(super) struct Leftovers {
     adopted: HashSet<(i32, u64)>,
     /// The command that ends what the tree started elsewhere; empty if there is none.
     stop: Vec<String>,
-    /// The working folder of the stop command. The next vsweep may run in another one.
+    /// The working folder of the stop command, because the next vsweep may run in another one; empty if it is unknown.
     stop_folder: PathBuf,
     /// New files of unknown origin, with the number of looks at each.
     unattributed: BTreeMap<PathBuf, u32>,
@@ -63,7 +63,8 @@ enum Note {
     Before(PathBuf),
     Made(PathBuf, u64),
     Adopted(i32, u64),
-    Stop(Vec<String>, PathBuf),
+    Stop(Vec<String>),
+    StopFolder(PathBuf),
 }
 
 impl Leftovers {
@@ -72,7 +73,8 @@ impl Leftovers {
         let mut tree = Leftovers::begin(std::env::var(TREE).unwrap_or_else(|_| new_mark()));
         tree.note(present().into_iter().map(Note::Before));
         let folder = std::env::current_dir().ok().filter(|folder| folder.to_str().is_some());
-        tree.note([Note::Stop(stop, folder.unwrap_or_else(|| ".".into()))]);
+        let folder = folder.map(Note::StopFolder);
+        tree.note([Note::Stop(stop)].into_iter().chain(folder));
         tree
     }
 
@@ -124,7 +126,8 @@ impl Leftovers {
             Note::Before(path) => drop(self.before.insert(path)),
             Note::Made(path, inode) => drop(self.made.insert(path, inode)),
             Note::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
-            Note::Stop(argv, folder) => (self.stop, self.stop_folder) = (argv, folder),
+            Note::Stop(argv) => self.stop = argv,
+            Note::StopFolder(folder) => self.stop_folder = folder,
         }
     }
 
@@ -389,7 +392,8 @@ mod tests {
             Note::Before("/dev/shm/a b".into()),
             Note::Made("/dev/shm/c\nd".into(), 7),
             Note::Adopted(8, 9),
-            Note::Stop(vec!["docker".into(), "rm -f\n".into()], "/srv".into()),
+            Note::Stop(vec!["docker".into(), "rm -f\n".into()]),
+            Note::StopFolder("/srv".into()),
         ]);
         let mut file = written.inventory.expect("shared memory can be written");
         write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");

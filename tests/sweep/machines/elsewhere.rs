@@ -168,7 +168,7 @@ fn the_next_vsweep_of_the_machine_ends_what_nobody_could_end() {
     );
     let output = elsewhere.run(&RUN);
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(engine.servers(), 0);
+    wait_for("the server to be ended", || engine.servers() == 0);
     let stopped_by = fs::read_to_string(engine.harness.folder.path().join("stopped_by")).expect("a marker");
     assert!(
         said(&output)

@@ -126,7 +126,7 @@ impl<'a> OptimizationProgress<'a> {
                 None => {}
             }
         }
-        optimized.set_elapsed(state.time_of_work().as_secs_f64());
+        optimized.set_elapsed(state.time_of_optimization().as_secs_f64());
         let (better, question) = (trials.better, trials.question.clone());
         let ln_of_zero = trials.ln_of_zero();
         optimized.judge(trials.winner());

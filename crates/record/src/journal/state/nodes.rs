@@ -36,6 +36,15 @@ impl State {
     /// Returns the time in which at least one session was at work, each from its beginning to its last line. Once a session has retired all
     /// earlier results, the sessions before it do not count.
     pub fn time_of_work(&self) -> Duration {
+        self.time_of(|_| true)
+    }
+
+    /// Returns the part of the time of work in which a session optimised. Work on an earlier plan without `[optimize]` does not count.
+    pub fn time_of_optimization(&self) -> Duration {
+        self.time_of(|session| session.optimize.is_some())
+    }
+
+    fn time_of(&self, counts: impl Fn(&Session) -> bool) -> Duration {
         let first = self.runs().map(|run| run.rank).min();
         let begins_anew = |session: &Session| {
             let mut retirements = self.retirements.iter();
@@ -47,7 +56,8 @@ impl State {
             let last = self.last_moment(session.nonce())?;
             Some((session.started_at.parse().ok()?, last.parse().ok()?))
         };
-        duration_of(covered_s(self.sessions[since..].iter().filter_map(span)))
+        let sessions = self.sessions[since..].iter().filter(|session| counts(session));
+        duration_of(covered_s(sessions.filter_map(span)))
     }
 
     /// Returns the node on which a run was measured.
@@ -127,5 +137,6 @@ mod tests {
         // The run on another server still counts.
         work(&mut state, "10:50:00", "10:55:00", true);
         assert_eq!(state.time_of_work(), Duration::from_secs(20 * 60));
+        assert_eq!(state.time_of_optimization(), Duration::ZERO, "no session optimised");
     }
 }

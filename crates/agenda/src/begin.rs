@@ -6,7 +6,7 @@ use vsweep_answer::replicas_on;
 use vsweep_base::ids::{SearchId, ServerId};
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadFinder, LoadSearch, Matrix};
-use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
+use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{used_gpus, whole_gpus};
 use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 
@@ -118,9 +118,10 @@ fn rival(
     (plan, state): (&Plan, &State),
     forecast: Option<f64>,
 ) -> Option<Rival> {
+    let gpus = shared_gpus(plan, state);
     let held = |record: &&SearchRecord| {
         let server = record.started.server.clone();
-        let replicas = replicas(&server, plan, state).filter(|_| state.doubted_server(&server).is_none())?;
+        let replicas = replicas(&server, gpus, state).filter(|_| state.doubted_server(&server).is_none())?;
         let load = record.answer(target)?.found.value()?;
         Some((server, replicas, load * f64::from(replicas)))
     };
@@ -128,7 +129,7 @@ fn rival(
         .iter()
         .filter_map(held)
         .reduce(|best, other| if other.2 > best.2 { other } else { best })?;
-    let own_replicas = replicas(&own.server, plan, state)?;
+    let own_replicas = replicas(&own.server, gpus, state)?;
     let each = load / f64::from(own_replicas);
     let known = state.servers.get(&server);
     let name = known.map_or_else(|| server.to_string(), |known| known.name.clone());
@@ -149,11 +150,18 @@ pub(super) fn has_lost_rival(planned: &LoadSearch, record: &SearchRecord, plan: 
     record.started.rivals.iter().any(has_lost)
 }
 
-/// Returns the number of servers like this one that fit on the user's GPUs; `None` if it needs more.
-fn replicas(server: &ServerId, plan: &Plan, state: &State) -> Option<u32> {
+/// Returns the number of the user's GPUs on which replicas are compared; `None` if single servers are compared, as in the answer, because the
+/// GPUs of one of them are not known.
+fn shared_gpus(plan: &Plan, state: &State) -> Option<u32> {
+    let is_known = |server: &ServerRecord| whole_gpus(used_gpus(&server.params, &server.argv, &server.launches)) > 0;
+    plan.report.gpus.filter(|_| state.servers.values().all(is_known))
+}
+
+/// Returns the number of servers like this one that fit on these GPUs; `None` if it needs more.
+fn replicas(server: &ServerId, gpus: Option<u32>, state: &State) -> Option<u32> {
     let known = state.servers.get(server);
-    let gpus = known.and_then(|known| used_gpus(&known.params, &known.argv, &known.launches));
-    Some(replicas_on(plan.report.gpus, whole_gpus(gpus))).filter(|replicas| *replicas > 0)
+    let own = known.and_then(|known| used_gpus(&known.params, &known.argv, &known.launches));
+    Some(replicas_on(gpus, whole_gpus(own))).filter(|replicas| *replicas > 0)
 }
 
 /// Returns a text for the part of a rival's replicas against which each of `own` replicas competes: `4 × TP 1`.
@@ -260,5 +268,28 @@ mod tests {
                 .count()
         };
         assert_eq!([4, 2, 1].map(open), [0, 0, 1]);
+    }
+
+    #[test]
+    fn single_servers_are_rivals_if_the_gpus_of_one_are_not_known() {
+        let mut state = State::default();
+        let mut begin = |command: &str| {
+            let text = format!(
+                "version = 1\n[serve]\ncommand = \"{command}\"\n[bench.params]\nnum_prompts = 9\n[report]\ngpus = 4\n"
+            );
+            let (plan, matrix) = plan(&text);
+            let server = matrix.servers().next().expect("a server");
+            let begun = GroupBegun {
+                proposed: None,
+                config: ServerDescription::of(&server, &plan.secrets),
+                server: server.id,
+                slot: FIRST_SLOT,
+                seen: ReadPositions::new(),
+            };
+            state.apply_hypothetical(Event::GroupBegun(Box::new(begun)));
+            shared_gpus(&plan, &state)
+        };
+        assert_eq!(begin("vllm serve m"), Some(4));
+        assert_eq!(begin("./serve.sh"), None);
     }
 }

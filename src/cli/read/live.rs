@@ -1,4 +1,4 @@
-//! `vsweep report --live`: serves the report of a directory during its sweep. The command only reads the directory, so it needs no
+//! `vsweep report --live`: serves the report of a directory during its sweep. The command changes nothing in the directory and needs no
 //! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, for any number of readers.
 
 use super::status::{WorkForecast, plan_hash};

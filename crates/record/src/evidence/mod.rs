@@ -61,20 +61,22 @@ impl Evidence<'_> {
     /// Returns the experiment with its questions. A comparison has no questions, and a search has none about single points.
     pub fn experiment(&self) -> Experiment {
         let workloads = self.points.workloads();
+        let configs = points::configs(self);
+        let gpus = self.shared_gpus(&configs);
         let metrics = metrics::metrics(self, &workloads);
         let searches = searches::searches(self);
         let targets = metrics::targets(self, &workloads);
         let sampled = points::sampled(self.points, &metrics);
         Experiment {
-            configs: points::configs(self),
+            configs,
             points: points::points(self, &workloads, &sampled),
-            questions: questions::questions(self, &workloads, &searches, &targets),
+            questions: questions::questions(&Evidence { gpus, ..*self }, &workloads, &searches, &targets),
             frontiers: questions::frontiers(self, &workloads, &targets),
             alone: points::alone(self, &workloads, &sampled),
             searches,
             metrics,
             comparison: comparison::planned(self.state),
-            gpus: self.gpus,
+            gpus,
             open: self.state.open_work(),
             margin: self.margin,
             seed: 0,
@@ -87,14 +89,21 @@ impl Evidence<'_> {
         let mut metrics = metrics::metrics(self, &workloads);
         metrics.retain(|metric| wanted.contains(&&*metric.name));
         let sampled = points::sampled(self.points, &metrics);
+        let configs = points::configs(self);
         Experiment {
-            configs: points::configs(self),
+            gpus: self.shared_gpus(&configs),
+            configs,
             points: points::points(self, &workloads, &sampled),
             metrics,
-            gpus: self.gpus,
             margin: self.margin,
             ..Experiment::default()
         }
+    }
+
+    /// Returns the number of GPUs that each config gets for its replicas. `None` if the number of GPUs of a config is not known: it cannot be
+    /// compared with replicas of others, so single servers are compared.
+    fn shared_gpus(&self, configs: &[Config]) -> Option<u32> {
+        self.gpus.filter(|_| configs.iter().all(|config| config.gpus > 0))
     }
 
     /// Returns the identity of the server config of a row: its id in the record, else its name.

@@ -100,6 +100,11 @@ impl<'a> Trials<'a> {
     /// Ranks the servers by the question, start by start and for each workload.
     fn rank(&mut self, recorded: JournalSources<'_>) {
         let slots: BTreeSet<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
+        // As for all starts together, although each alone may have other servers.
+        let recorded = JournalSources {
+            gpus: self.experiment.gpus,
+            ..recorded
+        };
         for slot in slots {
             let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
             let ranked = self.experiment.questions.iter().filter_map(|question| {
@@ -257,7 +262,7 @@ impl<'a> Trials<'a> {
         }
         let known = self.state.servers.get(server);
         let gpus = known.and_then(|known| used_gpus(&known.params, &known.argv, &known.launches));
-        let replicas = f64::from(replicas_on(self.record.gpus, whole_gpus(gpus)).max(1));
+        let replicas = f64::from(replicas_on(self.experiment.gpus, whole_gpus(gpus)).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return trial_of_cause(Some(failure.cause));
         }

@@ -1,5 +1,5 @@
-//! Shares an experiment between sessions: records a plan for workers, and decides which of its starts each of them may take. Leases, by which
-//! they divide these starts, are in `lease`.
+//! Shares an experiment between sessions: records a plan for workers, and decides which of its starts each of them may take. The leases by
+//! which they divide these starts are in `lease`.
 
 use super::lease::Leases;
 use super::writer::SessionWriter;

@@ -150,8 +150,8 @@ pub(super) fn has_lost_rival(planned: &LoadSearch, record: &SearchRecord, plan: 
     record.started.rivals.iter().any(has_lost)
 }
 
-/// Returns the number of the user's GPUs on which replicas are compared; `None` if single servers are compared, as in the answer, because the
-/// GPUs of one of them are not known.
+/// Returns the number of the user's GPUs on which replicas are compared; `None` if single servers are compared, as in the answer, because
+/// the GPUs of one of them are not known.
 fn shared_gpus(plan: &Plan, state: &State) -> Option<u32> {
     let is_known = |server: &ServerRecord| whole_gpus(used_gpus(&server.params, &server.argv, &server.launches)) > 0;
     plan.report.gpus.filter(|_| state.servers.values().all(is_known))

@@ -100,8 +100,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Returns the number of GPUs that each config gets for its replicas. `None` if the number of GPUs of a config is not known: it cannot be
-    /// compared with replicas of others, so single servers are compared.
+    /// Returns the number of GPUs that each config gets for its replicas. `None` if the number of GPUs of a config is not known: it cannot
+    /// be compared with replicas of others, so single servers are compared.
     fn shared_gpus(&self, configs: &[Config]) -> Option<u32> {
         self.gpus.filter(|_| configs.iter().all(|config| config.gpus > 0))
     }

@@ -154,7 +154,8 @@ fn print_too_large(plan: &Plan, matrix: &Matrix) {
     }
 }
 
-/// Returns the servers that must fit on this machine: all that may start. For a worker, those of one group are enough: it leaves others to other workers.
+/// Returns the servers that must fit on this machine: all that may start. For a worker, those of one group are enough: it leaves others to
+/// other workers.
 fn must_fit<'a>(sweep: &'a Sweep<'_>, state: &State) -> Box<dyn Iterator<Item = ServerConfig> + 'a> {
     let Some((share, node)) = sweep.share.zip(sweep.node) else {
         return Box::new(sweep.startable());

@@ -156,6 +156,17 @@ fn survive(text: &str, format: Format) {
     problems.expect_err("made so").render(true);
 }
 
+#[test]
+fn exclusions_end_if_parameters_follow_each_other() {
+    for per in ["num_prompts", "max_concurrency"] {
+        let params =
+            format!("max_concurrency = {{ per = \"{per}\" }}\nnum_prompts = {{ per = \"max_concurrency\" }}\n");
+        let exclude = "[[exclude]]\n\"bench.max_concurrency\" = \"<4\"\n";
+        let serve = "[serve]\ncommand = \"vllm serve m\"\n";
+        survive(&format!("{serve}[bench.params]\n{params}{exclude}"), Format::Toml);
+    }
+}
+
 proptest! {
     #![proptest_config(crate::cases(96))]
 

@@ -212,17 +212,18 @@ impl Space {
 
     /// Returns the value of one parameter of a configuration, or `None` if the configuration lacks it.
     pub fn value<'a>(&'a self, index: usize, name: &str) -> Option<Cow<'a, Value>> {
-        if let Some(value) = self.combo(index).and_then(|combo| spelling::find(&combo.params, name)) {
+        if let Some(value) = self.own_value(index, name) {
             return Some(Cow::Borrowed(value));
         }
-        let param = self.param(name)?;
-        match &param.axis {
-            Axis::Derived(derived) => {
-                let followed = self.value(index, &derived.per)?;
-                derived.value(&param.name, &followed).map(Cow::Owned)
-            }
-            Axis::Fixed(_) | Axis::Values(_) => self.stated(param, index).map(Cow::Borrowed),
-        }
+        // A plan whose parameters follow each other is refused, and is still searched for other problems.
+        let followed = self.own_value(index, &self.derived(name)?.per)?;
+        self.derived(name)?.value(name, followed).map(Cow::Owned)
+    }
+
+    /// Like `value`, without derived values.
+    fn own_value(&self, index: usize, name: &str) -> Option<&Value> {
+        let of_combo = self.combo(index).and_then(|combo| spelling::find(&combo.params, name));
+        of_combo.or_else(|| self.stated(self.param(name)?, index))
     }
 
     /// Returns how a parameter is derived from another one, if it is.

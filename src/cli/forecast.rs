@@ -69,7 +69,7 @@ pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &
 
 /// Returns true if a plan of this size is played without a rehearsal.
 pub fn is_playable(runs: u64, searches: u64, servers: u64) -> bool {
-    runs + searches + servers <= MOST_RUNS
+    runs.saturating_add(searches).saturating_add(servers) <= MOST_RUNS
 }
 
 /// Returns the likely duration of the remaining work, in seconds. `None` if it cannot be predicted, or nothing was measured yet.

@@ -155,7 +155,8 @@ impl Task {
 
     /// Returns the number that is added to the plan's seed for a run of a point of the plan.
     pub fn draw_of(slot: u32, run: u32) -> u32 {
-        slot * DRAWS + run
+        // The slot and the run may come from a journal.
+        slot.wrapping_mul(DRAWS).wrapping_add(run)
     }
 
     /// Returns the number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between

@@ -96,6 +96,9 @@ impl Entry {
 /// A decoded line. An event that only a newer version knows is replaced by a description of the problem.
 pub type DecodedLine = Line<String, Result<Event, String>>;
 
+/// Lamport number that no experiment reaches. A line with it is damaged: it would leave no number for the next line.
+const IMPOSSIBLE_LAMPORT: u64 = 1 << 53;
+
 /// Reads a line without its line feed, with its sum; `None` if it is damaged.
 pub fn decode(bytes: &[u8]) -> Option<(DecodedLine, Sum)> {
     let sum = sum_of(bytes)?;
@@ -107,7 +110,7 @@ pub fn decode(bytes: &[u8]) -> Option<(DecodedLine, Sum)> {
             line.map(|_| Err(without_position(&error)))
         }
     };
-    Some((line, sum))
+    (line.lamport < IMPOSSIBLE_LAMPORT).then_some((line, sum))
 }
 
 /// Returns the message of an error without its position, because users do not see the text of the line.
@@ -181,6 +184,15 @@ mod tests {
         ] {
             assert_eq!(read(damaged), None, "{damaged}");
         }
+        let mut last = entry("r");
+        last.rank.lamport = u64::MAX;
+        let (mut bytes, _) = last.encode();
+        bytes.pop();
+        assert_eq!(
+            decode(&bytes).map(|(line, _)| line.lamport),
+            None,
+            "nothing can follow it"
+        );
     }
 
     proptest! {

@@ -145,7 +145,7 @@ fn highest_so_far(result: &SearchResult<'_>) -> String {
 pub fn search_name(record: &SearchRecord, state: &State) -> String {
     let name = name_on_any_start(&record.started, state);
     match state.planning_session().is_some_and(|planned| planned.starts > 1) {
-        true => format!("{name}, start {}", record.started.slot + 1),
+        true => format!("{name}, start {}", record.started.slot.saturating_add(1)),
         false => name,
     }
 }

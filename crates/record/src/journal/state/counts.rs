@@ -211,10 +211,10 @@ impl State {
     /// Returns the number of planned runs among those that have a result. Repetitions beyond the planned ones and additional starts are not
     /// counted, so that many results of one point do not hide the lack of another's. Neither are runs that a search cut.
     fn planned_results<'s>(&'s self, planned: &Session, runs: impl Iterator<Item = &'s RunRecord>) -> u64 {
-        let starts = u64::from(planned.starts.max(1));
-        let of_each = planned.runs / (starts * planned.points).max(1);
+        let measurements = u64::from(planned.starts.max(1)).saturating_mul(planned.points);
+        let of_each = planned.runs / measurements.max(1);
         // The first points of servers may have one more run each.
-        let repeated = planned.runs.saturating_sub(of_each * starts * planned.points);
+        let repeated = planned.runs.saturating_sub(of_each.saturating_mul(measurements));
         let on_planned_start = |slot: u32| slot < planned.starts.max(1);
         let of_runs = runs.filter(|run| on_planned_start(run.slot) && run.outcome != Outcome::Cut);
         let counts = of_runs

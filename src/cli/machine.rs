@@ -18,9 +18,9 @@ pub fn runtime() -> Result<Runtime> {
     runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))
 }
 
-/// Refuses a clock whose time cannot be written in the `Date` header of an HTTP answer.
+/// Refuses a clock whose time cannot be written in a journal, or in the `Date` header of an HTTP answer.
 pub fn check_clock() -> Result<()> {
-    // The end of the year 9999: HTTP writes four digits.
+    // The end of the year 9999: both write four digits.
     const END: u64 = 253_402_300_800;
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(time) if time.as_secs() < END => Ok(()),
@@ -30,8 +30,10 @@ pub fn check_clock() -> Result<()> {
     }
 }
 
-/// Refuses a machine that lacks files, address space, `/proc` or threads. The error lists everything that is missing.
+/// Refuses a machine with a wrong clock, or one that lacks files, address space, `/proc` or threads. The error lists everything that is
+/// missing.
 pub fn check() -> Result<()> {
+    check_clock()?;
     // The load generator raises its limit of open files to the hard one.
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
     let space = getrlimit(Resource::RLIMIT_AS).map_or(u64::MAX, |(soft, _)| soft);

@@ -42,6 +42,7 @@ type Served = Arc<Mutex<LiveReport>>;
 
 /// Serves the report until the user interrupts it. The first page is made before the address is printed.
 pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
+    machine::check_clock()?;
     let mut live = LiveReport::open(directory, price)?;
     live.look()?;
     live.draw();
@@ -52,7 +53,6 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
         .route(&format!("/{token}/now.json"), get(now))
         .layer(middleware::from_fn(keep_private))
         .with_state(Arc::new(Mutex::new(live)));
-    machine::check_clock()?;
     machine::runtime()?.block_on(async {
         let mut interrupt = Interrupt::install()?;
         let cannot = |error| {

@@ -128,7 +128,7 @@ impl Follower {
 
     /// Returns the defects of the journals, one sentence each.
     pub fn damage(&self) -> Vec<String> {
-        let of_readers = self.readers.values().flat_map(|reader| reader.damage.iter().cloned());
+        let of_readers = self.readers.values().flat_map(|reader| reader.damage());
         let mut damage: Vec<String> = self.damage.iter().cloned().chain(of_readers).collect();
         let mut most: BTreeMap<Nonce, SeenJournal> = BTreeMap::new();
         for (nonce, seen) in self.state.all_seen() {

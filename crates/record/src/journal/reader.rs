@@ -10,12 +10,16 @@ use std::path::{Path, PathBuf};
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::open;
 use vsweep_base::threads;
+use vsweep_base::units::show_many;
 
 /// Largest number of lines that may be missing before a line. A line after a larger gap does not count as one of the journal, because the
 /// list of missing lines would fill the memory.
 const LONGEST_GAP: u64 = 1 << 24;
 /// Length in bytes at which reading of a line stops. vsweep writes no line that long, and reading it could fill the memory.
 const LONGEST_LINE: u64 = if cfg!(test) { 1 << 22 } else { 1 << 28 };
+
+/// Most defects that are listed; further ones are only counted, because their list would fill the memory.
+const MOST_DAMAGE: usize = 100;
 
 /// Size at which a batch of lines is complete and is decoded, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -27,8 +31,10 @@ const MANY_LINES: usize = 64;
 pub(super) struct Reader {
     pub path: PathBuf,
     pub nonce: Nonce,
-    /// Defects, one sentence each.
-    pub damage: Vec<String>,
+    /// The first defects, one sentence each.
+    damage: Vec<String>,
+    /// Number of further defects.
+    more_damage: u64,
     /// Damaged lines that may have retired results, by their number in the file, from 1.
     pub doubtful: Vec<u64>,
     offset: u64,
@@ -85,7 +91,8 @@ impl Batch {
             if read == 0 || line.pop() != Some(b'\n') {
                 break Some(Read::On);
             }
-            bytes += read;
+            // The memory of a short line is mostly that of its place in the list.
+            bytes += read + size_of::<ReadLine>();
             lines.push(line);
         };
         // For the few lines that a sweep in progress adds, threads do not pay.
@@ -106,6 +113,7 @@ impl Reader {
             path: path.to_path_buf(),
             nonce,
             damage: Vec::new(),
+            more_damage: 0,
             doubtful: Vec::new(),
             offset: 0,
             lines: 0,
@@ -187,9 +195,24 @@ impl Reader {
         format!("{}:{}", self.path.display(), self.lines)
     }
 
+    /// Returns the defects, one sentence each.
+    pub fn damage(&self) -> impl Iterator<Item = String> {
+        let more = show_many(self.more_damage, "more defect");
+        let more = (self.more_damage > 0).then(|| {
+            format!(
+                "{} has {more}; restore the file from a copy if there is one",
+                self.path.display()
+            )
+        });
+        self.damage.iter().cloned().chain(more)
+    }
+
     /// Notes a defect of the line that was read last.
     fn note_damage(&mut self, what: &str) {
-        self.damage.push(format!("{}: {what}", self.place()));
+        match self.damage.len() < MOST_DAMAGE {
+            true => self.damage.push(format!("{}: {what}", self.place())),
+            false => self.more_damage += 1,
+        }
     }
 
     fn take_line(
@@ -363,7 +386,7 @@ mod tests {
             .read(&mut |entry| seqs.push(entry.rank.line.seq))
             .expect("readable");
         assert_eq!(read, Read::On);
-        (seqs, reader.damage)
+        (seqs, reader.damage().collect())
     }
 
     #[test]
@@ -424,6 +447,17 @@ mod tests {
                 .expect("readable");
             assert_eq!((seqs, reader.damage), (vec![0, 1, 2, 3], Vec::new()), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn of_many_damaged_lines_the_first_are_listed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, mut lines) = journal(folder.path(), 2);
+        lines.extend(vec![b"\n".to_vec(); MOST_DAMAGE + 3]);
+        let (seqs, said) = read(&path, &lines);
+        assert_eq!((seqs, said.len()), (vec![0, 1], MOST_DAMAGE + 1));
+        let last = &said[MOST_DAMAGE];
+        assert!(last.contains(".jsonl has 3 more defects; restore"), "{last}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::marks::Mark;
 use super::statistics::steadiness::{Disagreement, Drift, disagreement, disagreements, drifting};
-use super::{Cell, Column, ECHOED, Section, Spread, Table};
+use super::{Cell, Column, ECHOED, Section, Spread, Table, normal};
 use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
 use serde::Serialize;
@@ -167,6 +167,7 @@ impl<'t> Points<'t> {
         }
         columns.extend(more);
         let own_columns = columns.len();
+        let taken: HashSet<String> = self.runs.columns().iter().map(|column| normal(&column.name)).collect();
         for source in self.runs.columns() {
             match source.section {
                 Section::Identity | Section::Cause => {}
@@ -178,7 +179,7 @@ impl<'t> Points<'t> {
                         source.cells.at(point.row)
                     }));
                 }
-                Section::Metric | Section::Derived => columns.extend(self.spread_columns(source)),
+                Section::Metric | Section::Derived => columns.extend(self.spread_columns(source, &taken)),
             }
         }
         let (own, of_runs) = columns.split_at_mut(own_columns);
@@ -212,8 +213,8 @@ impl<'t> Points<'t> {
     }
 
     /// Returns the columns of a figure: its estimate or median, its smallest and largest value over the runs, and the ends of its
-    /// intervals, if any point has one. A column that would have the name of another figure is left out.
-    fn spread_columns(&self, source: &Column) -> Vec<Column> {
+    /// intervals, if any point has one. A column that would have the name of another one, among those `taken`, is left out.
+    fn spread_columns(&self, source: &Column, taken: &HashSet<String>) -> Vec<Column> {
         let spread = |point: &Point| {
             let spread = source.spread(&point.shown_rows(self.runs))?;
             Some(self.judged(point, &source.name, spread))
@@ -238,8 +239,8 @@ impl<'t> Points<'t> {
             columns.push(column("_low", &|spread| Some(spread.interval?.0.into())));
             columns.push(column("_high", &|spread| Some(spread.interval?.1.into())));
         }
-        let is_figure = |name: &str| name != source.name && self.runs.column(name).is_some();
-        columns.retain(|column| column.is_known() && !is_figure(&column.name));
+        let is_taken = |name: &str| name != source.name && taken.contains(&normal(name));
+        columns.retain(|column| column.is_known() && !is_taken(&column.name));
         columns
     }
 }

@@ -25,6 +25,11 @@ const RATES: [(&str, &[&str]); 3] = [
     ("output_throughput", &["total_output_tokens"]),
     ("total_token_throughput", &["total_input_tokens", "total_output_tokens"]),
 ];
+/// Rates of a part, each with the rate of all.
+const PARTS: [(&str, &str); 2] = [
+    ("output_throughput", "total_token_throughput"),
+    ("request_goodput", "request_throughput"),
+];
 /// Greatest accepted ratio between figures that should be equal, such as a rate and its count divided by the duration.
 const TOLERANCE: f64 = 1.1;
 /// Greatest accepted ratio for rates of other clients, which may leave out the ramp of the load.
@@ -46,7 +51,7 @@ pub fn self_contradiction(result: &Params) -> Option<String> {
         .or_else(|| impossible_count(result))
         .or_else(|| wrong_rate(result))
         .or_else(|| too_long(result))
-        .or_else(|| ttft_above_latency(result))
+        .or_else(|| part_above_whole(result))
         .or_else(|| other_median(result))
         .or_else(|| impossible_concurrency(result))
         .or_else(|| more_ended_than_sent(result, number(result, "num_prompts")?))
@@ -203,13 +208,17 @@ fn too_long(result: &Params) -> Option<String> {
     ))
 }
 
-/// Looks for times to the first token that are longer than the latency of the whole request.
-fn ttft_above_latency(result: &Params) -> Option<String> {
-    ["mean", "median"].into_iter().find_map(|statistic| {
-        let name = |latency: &str| format!("{statistic}_{latency}_ms");
-        let (first, whole) = (number(result, &name("ttft"))?, number(result, &name("e2el"))?);
-        let is_wrong = whole > 0.0 && first > TOLERANCE * whole;
-        is_wrong.then(|| format!("has {} = {first} above {} = {whole}", name("ttft"), name("e2el")))
+/// Looks for times to the first token that are longer than the whole request, and for rates of a part that are above those of all.
+fn part_above_whole(result: &Params) -> Option<String> {
+    let latencies = result.keys().filter_map(|name| {
+        let (statistic, of) = latency(name)?;
+        (of == "ttft" && statistic != "std").then(|| (name.clone(), format!("{statistic}_e2el_ms")))
+    });
+    let rates = PARTS.map(|(part, whole)| (part.to_owned(), whole.to_owned()));
+    latencies.chain(rates).find_map(|(of_part, of_whole)| {
+        let (part, whole) = (number(result, &of_part)?, number(result, &of_whole)?);
+        let is_wrong = whole > 0.0 && part > TOLERANCE * whole;
+        is_wrong.then(|| format!("has {of_part} = {part} above {of_whole} = {whole}"))
     })
 }
 
@@ -446,10 +455,20 @@ mod tests {
                 "has output_throughput = 1000000, but 3200 in 20 s are 160.000 per second",
             ),
             ("output_throughput", json!(1e308), "has output_throughput = 1"),
+            ("p99_e2el_ms", json!(8.0), "has p99_ttft_ms = 20 above p99_e2el_ms = 8"),
+            (
+                "request_goodput",
+                json!(40),
+                "has request_goodput = 40 above request_throughput = 20",
+            ),
         ] {
             let found = self_contradiction(&with(name, value)).unwrap_or_default();
             assert!(found.starts_with(said), "{name}: {found}");
         }
+        let mut uncounted = with("total_token_throughput", json!(100));
+        uncounted.remove("total_input_tokens");
+        let found = self_contradiction(&uncounted).unwrap_or_default();
+        assert_eq!(found, "has output_throughput = 160 above total_token_throughput = 100");
     }
 
     #[test]

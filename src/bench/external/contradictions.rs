@@ -2,6 +2,7 @@
 //! is rejected. A result of another load gets a doubt, because it does not measure its point.
 
 use crate::plan::{Params, number_or_text, spelling};
+use crate::units::show_count;
 use crate::validity::{Code, Doubt};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ const NUMBERS: [&str; 9] = [
     "total_token_throughput",
     "request_goodput",
 ];
+/// Most figures of a result. Each is several columns of the tables, which a larger number would make too large to be read.
+const MOST_FIGURES: usize = 2000;
 /// Rates, each with the counts whose sum, divided by the duration, it equals.
 const RATES: [(&str, &[&str]); 3] = [
     ("request_throughput", &["completed"]),
@@ -46,7 +49,8 @@ pub struct LoadSpec<'a> {
 
 /// Returns the contradiction within a result, if there is one, as the end of a sentence whose subject is the result.
 pub fn self_contradiction(result: &Params) -> Option<String> {
-    invalid_number(result)
+    too_many_figures(result)
+        .or_else(|| invalid_number(result))
         .or_else(|| falling_percentiles(result))
         .or_else(|| impossible_count(result))
         .or_else(|| wrong_rate(result))
@@ -133,6 +137,18 @@ fn latency(name: &str) -> Option<(&str, &str)> {
             .is_some_and(|percent| percent.parse::<f64>().is_ok())
     };
     (["mean", "median", "std"].contains(&statistic) || is_percentile()).then_some((statistic, latency))
+}
+
+fn too_many_figures(result: &Params) -> Option<String> {
+    let is_figure = |value: &&Value| !value.is_array() && !value.is_object();
+    let (count, most) = (
+        result.values().filter(is_figure).count(),
+        show_count(MOST_FIGURES as u64),
+    );
+    (count > MOST_FIGURES).then(|| {
+        let count = show_count(count as u64);
+        format!("has {count} figures, and at most {most} are read; write fewer")
+    })
 }
 
 fn invalid_number(result: &Params) -> Option<String> {
@@ -469,6 +485,14 @@ mod tests {
         uncounted.remove("total_input_tokens");
         let found = self_contradiction(&uncounted).unwrap_or_default();
         assert_eq!(found, "has output_throughput = 160 above total_token_throughput = 100");
+    }
+
+    #[test]
+    fn a_result_of_too_many_figures_is_refused() {
+        let figures = |count: usize| -> Params { (0..count).map(|figure| (format!("k{figure}"), json!(1))).collect() };
+        assert_eq!(self_contradiction(&figures(MOST_FIGURES)), None);
+        let found = self_contradiction(&figures(MOST_FIGURES + 1)).unwrap_or_default();
+        assert_eq!(found, "has 2,001 figures, and at most 2,000 are read; write fewer");
     }
 
     #[test]

@@ -16,6 +16,12 @@ use vsweep_base::printable::CUT;
 /// A string within JSON, as it is written. Without a closing quote, it reaches to the end of the text.
 static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)("?)"#).expect("a pattern"));
 
+/// A key of a plan, in quotes or not, that a quoted text follows without `=` or `:`.
+static UNSET: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r#"(?m)(?:^|[{,])[ \t]*(?:([0-9A-Za-z_-]+)|"([0-9A-Za-z_-]+)")[ \t]*["']+([^"'\n]+)"#;
+    Regex::new(pattern).expect("a pattern")
+});
+
 impl Secrets {
     /// Returns a text with its secrets replaced by [`HIDDEN`].
     pub fn redact(&self, text: &str) -> String {
@@ -41,22 +47,21 @@ impl Secrets {
     /// Returns the ranges of secrets in a text from outside, in order; no two touch.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let announced = announced(text, |name| self.announces(name));
-        let mut places: Vec<Range<usize>> = announced
+        let announced = announced
             .into_iter()
             .filter(|found| !(names::may_count(&found.name) && text[found.value.clone()].parse::<f64>().is_ok()))
-            .map(|found| found.value)
-            .chain(self.known.iter().flat_map(|known| known.places(text)))
-            .filter(|place| !place.is_empty())
-            .collect();
-        places.sort_by_key(|place| (place.start, place.end));
-        let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
-        for place in places {
-            match merged.last_mut() {
-                Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
-                _ => merged.push(place),
-            }
-        }
-        merged
+            .map(|found| found.value);
+        merged(announced.chain(self.known.iter().flat_map(|known| known.places(text))))
+    }
+
+    /// Like `places`, for a plan that may be too broken to be read: a quoted text is also a secret if only `=` or `:` is missing before it.
+    pub fn places_in_plan(&self, text: &str) -> Vec<Range<usize>> {
+        let unset = UNSET.captures_iter(text).filter_map(|found| {
+            let name = found.get(1).or_else(|| found.get(2))?;
+            let value = found.get(3)?.range();
+            self.announces(name.as_str()).then_some(value)
+        });
+        merged(self.places(text).into_iter().chain(unset))
     }
 
     /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged, because
@@ -334,6 +339,20 @@ impl KnownSecret {
         let ends = text.match_indices(CUT).map(|(end, _)| end);
         ends.filter_map(|end| Some(end - begun(end)?.len()..end)).collect()
     }
+}
+
+/// Returns the ranges that are not empty in order, those that touch as one.
+fn merged(places: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut places: Vec<Range<usize>> = places.filter(|place| !place.is_empty()).collect();
+    places.sort_by_key(|place| (place.start, place.end));
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match merged.last_mut() {
+            Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+            _ => merged.push(place),
+        }
+    }
+    merged
 }
 
 /// Contexts in which a value is hidden.

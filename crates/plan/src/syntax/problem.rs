@@ -105,7 +105,7 @@ impl Problems {
         let mut sources = sources.clone();
         let mut known = secrets.clone();
         let hide = |Source { text, .. }: &mut Source| {
-            let hidden = secrets.places(text);
+            let hidden = secrets.places_in_plan(text);
             hidden.iter().for_each(|part| known.note_value(&text[part.clone()]));
             *text = replace(text, &hidden);
             hidden
@@ -349,6 +349,23 @@ pub fn suggest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_without_an_equals_sign_is_hidden() {
+        let masked = |text: &str| replace(text, &Secrets::default().places_in_plan(text));
+        assert_eq!(masked("x = 1\n hf_token\"hunter2222\""), "x = 1\n hf_token\"***\"");
+        assert_eq!(
+            masked("{\"api_key\" \"hunter2222\", \"x\": 1}"),
+            "{\"api_key\" \"***\", \"x\": 1}"
+        );
+        for sound in [
+            "names = [\"hf_token\", \"api_key\"]",
+            "max_tokens \"x\"",
+            "the token 'x'",
+        ] {
+            assert_eq!(masked(sound), sound);
+        }
+    }
 
     #[test]
     fn places_move_with_the_text() {

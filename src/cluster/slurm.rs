@@ -72,15 +72,15 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     arguments
 }
 
-/// Returns the reason why containers cannot mount a directory, with the remedy; `None` if they can.
-pub fn unmountable(plan: &Plan, directory: &Path) -> Option<String> {
+/// Returns the reason why a job cannot use a directory, with the remedy; `None` if it can.
+pub fn unusable(plan: &Plan, directory: &Path) -> Option<String> {
     let path = directory.display().to_string();
-    let is_split = plan.slurm.image.is_some() && path.contains([',', ':']);
-    is_split.then(|| {
-        format!(
-            "{path} has a comma or a colon, which separates the mounts of a container; choose another directory with -o"
-        )
-    })
+    let why = match plan.slurm.image.is_some() && path.contains([',', ':']) {
+        true => "has a comma or a colon, which separates the mounts of a container",
+        false if path.contains('\\') => "has a backslash, after which Slurm puts no job's name into the names of logs",
+        false => return None,
+    };
+    Some(format!("{path} {why}; choose another directory with -o"))
 }
 
 /// Time between the warning signal and the time limit. After the signal a worker begins nothing more.
@@ -276,6 +276,15 @@ mod tests {
             script.contains("export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"),
             "{script}"
         );
+    }
+
+    #[test]
+    fn a_directory_with_a_backslash_is_refused() {
+        let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::real()).expect("valid");
+        let said = unusable(&plan, Path::new("/a\\b")).unwrap_or_default();
+        assert!(said.starts_with("/a\\b has a backslash"), "{said}");
+        assert_eq!(unusable(&plan, Path::new("/a,b:c")), None, "no container mounts it");
     }
 
     /// Output of Slurm 22.05.

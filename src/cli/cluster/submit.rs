@@ -144,7 +144,7 @@ impl Submission<'_> {
     /// Submits the starts that are not under way to Slurm.
     fn hand_to_slurm(&self) -> Result<Exit> {
         let (plan, directory, is_dry) = (self.plan, self.directory, self.args.dry_run);
-        if let Some(why) = slurm::unmountable(plan, directory.root()) {
+        if let Some(why) = slurm::unusable(plan, directory.root()) {
             return Err(Error::Usage(why));
         }
         let _turn = (!is_dry).then(|| cluster::take_turn(directory)).transpose()?;

@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
 
+/// Most wrong loads whose problems are reported: all values of a long axis may be wrong for one reason.
+const MOST_WRONG: usize = 100;
+
 /// Parameters of a benchmark that vsweep sets itself: the server of a run, and the file of its result.
 const OURS: [&str; 5] = ["base_url", "host", "port", "result_dir", "result_filename"];
 /// Further parameters of `vsweep bench` that a plan cannot set.
@@ -63,7 +66,10 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
     let runner = &plan.bench.runner;
     let is_whole = found.is_empty();
-    let sentences: BTreeSet<String> = loads(matrix).flat_map(|load| bench::check(runner, &load)).collect();
+    let problems = loads(matrix).map(|load| bench::check(runner, &load));
+    let wrong: Vec<Vec<String>> = problems.filter(|found| !found.is_empty()).take(MOST_WRONG).collect();
+    let are_all_reported = wrong.len() < MOST_WRONG;
+    let sentences: BTreeSet<String> = wrong.into_iter().flatten().collect();
     if *runner != BenchRunner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
         found.object(plan.origin.key_span(&["bench", "warmup_prompts"]), message, "remove it");
@@ -81,10 +87,10 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         }
         _ => {}
     }
-    if is_whole {
-        if *runner == BenchRunner::Native {
-            check_judged_figures(plan, matrix, found);
-        }
+    if is_whole && *runner == BenchRunner::Native {
+        check_judged_figures(plan, matrix, found);
+    }
+    if is_whole && are_all_reported {
         check_timeout(plan, matrix, found);
     }
     refuse(OURS.into_iter().chain(SAVING), plan, found);

@@ -40,6 +40,14 @@ random_input_len = 8
 "#;
 
 #[test]
+fn of_a_long_axis_of_wrong_values_the_first_are_reported() {
+    let plan =
+        "[serve]\ncommand = \"vllm serve m\"\n[bench.params]\ndataset_name = { from = 1, to = 1000, step = 1 }\n";
+    let said = said(&vsweep(&["check"], plan));
+    assert!(said.contains("100 problems found"), "{said}");
+}
+
+#[test]
 fn a_request_with_a_batch_is_due_once() {
     let text = |batch: usize| {
         format!(

@@ -76,16 +76,19 @@ fn a_clock_before_1970_is_named() {
         .arg(&library)
         .args([source, "-ldl"]);
     assert!(built.status().expect("a C compiler").success());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_vsweep"));
-    server.args(["sim", "serve", "demo-8b", "--port", "0"]);
-    server.env("LD_PRELOAD", &library).env("VSWEEP_SKEW_S", "-4000000000");
-    let refused = output(&mut server);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(
-        said(&refused).contains("clock is not between 1970 and 9999"),
-        "{}",
-        said(&refused)
-    );
+    let server = ["sim", "serve", "demo-8b", "--port", "0"];
+    for words in [&server[..], &["run", "plan.toml"], &["submit", "plan.toml"]] {
+        let mut skewed = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        skewed.args(words).current_dir(folder.path());
+        skewed.env("LD_PRELOAD", &library).env("VSWEEP_SKEW_S", "-4000000000");
+        let refused = output(&mut skewed);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(
+            said(&refused).contains("clock is not between 1970 and 9999"),
+            "{}",
+            said(&refused)
+        );
+    }
 }
 
 #[test]

@@ -321,4 +321,10 @@ mod tests {
         let highest = [("seed".to_owned(), u32::MAX.into())].into_iter().collect();
         assert_eq!(seed_of(&seeded(highest, 2)), 1);
     }
+
+    #[test]
+    fn any_slot_that_a_journal_names_has_a_draw() {
+        assert_eq!(Task::draw_of(3, 2), 3 * DRAWS + 2);
+        assert_eq!(Task::draw_of(u32::MAX, 0), 0_u32.wrapping_sub(DRAWS));
+    }
 }

@@ -177,15 +177,15 @@ fn another_server_at_the_address_begins_anew() {
         retired.iter().all(|row| row["why"] == format!("retired: {reason}")),
         "{retired:?}"
     );
-    for command in ["status", "report"] {
-        let told = said(&harness.run(&[command, "out"]));
-        let sentence = format!("2 earlier results are in duplicates.csv and in no table: {reason}");
-        let most = if command == "status" { 1 } else { 2 };
-        assert!(
-            (1..=most).contains(&told.matches(&sentence).count()),
-            "{command}: {told}"
-        );
-    }
+    let sentence = format!("2 earlier results are in duplicates.csv and in no table: {reason}");
+    let told = said(&harness.run(&["report", "out"]));
+    assert!((1..=2).contains(&told.matches(&sentence).count()), "{told}");
+    // Doubts about the other results may leave no room for it.
+    let told = said(&harness.run(&["status", "out"]));
+    assert!(
+        told.contains(&sentence) || told.contains(" more, see report.md"),
+        "{told}"
+    );
     verify(&harness);
 
     // Nothing is left to do, and the same server still answers.

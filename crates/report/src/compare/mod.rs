@@ -3,6 +3,7 @@
 
 mod changes;
 mod dashboard;
+mod differences;
 mod document;
 mod doubts;
 mod frontiers;
@@ -13,11 +14,12 @@ mod side;
 mod words;
 
 pub use dashboard::{Speed, to_dashboard, valid_loads};
+pub use differences::Change;
+pub(super) use differences::between_servers;
 pub use document::{to_bmf, to_html, to_markdown, to_text};
 pub use junit::to_junit;
 pub use limits::{LimitRatio, LimitVerdict};
-pub(super) use side::between_servers;
-pub use side::{Change, Side};
+pub use side::Side;
 pub(super) use words::word;
 
 use super::findings::losses::loss;

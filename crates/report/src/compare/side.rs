@@ -2,21 +2,20 @@
 //! sides other than their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
+use super::differences::{Change, differing, of_server};
 use super::matching::{PointPair, constants, full_name, values_of};
 use crate::ordered::Ordered;
 use crate::rows::{Runs, load};
 use crate::texts::status::unfinished;
 use itertools::Itertools;
-use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_FACTS, read};
 use vsweep_base::units::show_many;
-use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
-use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
+use vsweep_record::journal::{Directory, Machine, State};
 use vsweep_record::table::{Filter, Point, Points, Table, search_results};
 
 /// The results of one side, and the known facts about their machine and servers.
@@ -157,15 +156,6 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
 /// Prefix of the names of facts that are clocks.
 const CLOCK: &str = "GPU clock, ";
 
-/// The name and the value of a flag as a setting; `no_x` without a value is `x = false`.
-fn show_flag(name: &str, values: &[String]) -> (String, String) {
-    match (name.strip_prefix("no_"), values) {
-        (Some(name), []) => (name.into(), "false".into()),
-        (None, []) => (name.into(), "true".into()),
-        (_, values) => (name.into(), values.join(" ")),
-    }
-}
-
 fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for server in state.servers.values() {
@@ -178,42 +168,6 @@ fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
         unswept.for_each(|(name, values)| found.entry(name).or_default().extend(values));
     }
     found
-}
-
-/// Program, environment variables, models and flags of a server. Its host and port are left out, because they do not affect figures.
-fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut note = |name: String, value: String| {
-        found.entry(name).or_default().insert(value);
-    };
-    match ServeFlags::of(&server.argv) {
-        Some(flags) => {
-            note("server program".into(), flags.program.join(" "));
-            let flags = flags.flags.iter();
-            let flags = flags.map(|(name, values)| show_flag(&spelling::canonical(name), values));
-            let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
-            flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
-        }
-        None => note("server command".into(), server.argv.join(" ")),
-    }
-    for (name, value) in &server.env {
-        note(format!("environment {name}"), value.clone());
-    }
-    for ready in server.ready().filter(|ready| !ready.model.is_empty()) {
-        note("model".into(), ready.model.clone());
-    }
-    found
-}
-
-/// One difference between the sides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// Name of the setting or fact.
-    pub name: String,
-    /// Its value in the base; empty if it has none.
-    pub base: String,
-    /// Its value in the new side; empty if it has none.
-    pub new: String,
 }
 
 /// Relative difference of median clocks below which they count as equal, because sweeps of one machine differ by that much.
@@ -284,38 +238,9 @@ fn changed_within((base, new): (&Points<'_>, &Points<'_>), pairs: &[PointPair<'_
     names.into_iter().enumerate().filter_map(change).collect()
 }
 
-/// Differences between two servers of one experiment, including their versions.
-pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
-    let facts = |server: &ServerRecord| {
-        let mut facts = of_server(server);
-        let versions = server.ready().filter_map(|ready| ready.version.clone());
-        facts.insert("server version".into(), versions.collect());
-        facts
-    };
-    differing(&facts(base), &facts(new))
-}
-
 /// Returns true for a clock that hardly differs between the sides.
 fn is_same_clock(change: &Change) -> bool {
     let mhz = |text: &str| text.strip_suffix(" MHz")?.parse::<f64>().ok();
     let clocks = mhz(&change.base).zip(mhz(&change.new));
     change.name.starts_with(CLOCK) && clocks.is_some_and(|(base, new)| (new / base - 1.0).abs() < SAME_CLOCK)
-}
-
-fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, BTreeSet<String>>) -> Vec<Change> {
-    let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
-        side.get(name).map_or(String::new(), |values| values.iter().join(", "))
-    };
-    // If a side lacks only some values of a setting, it lacks the points with these values. Those points are named separately.
-    let is_part = |name: &String| {
-        let sides = base.get(name).zip(new.get(name));
-        name.starts_with("bench.") && sides.is_some_and(|(base, new)| base.is_subset(new) || new.is_subset(base))
-    };
-    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
-    let changes = names.into_iter().filter(|name| !is_part(name)).map(|name| Change {
-        name: name.clone(),
-        base: shown(base, name),
-        new: shown(new, name),
-    });
-    changes.filter(|change| change.base != change.new).collect()
 }

@@ -202,7 +202,7 @@ function winnerOf(place, ranked) {
 /** The users of a point: the slots of a closed loop that filled them, else its requests in flight on average. */
 function usersOf(point) {
   const [slots, rate, peak] = ["max_concurrency", "request_rate", "peak_concurrent_requests"].map((name) => Number(columnByName.get(name)?.values[point.rows[0]]));
-  return slots > 0 && !(rate > 0 && rate < Infinity) && !(peak < 0.9 * slots) ? slots : spreadOf(point, columnByName.get("user_count_estimate"))?.median;
+  return slots > 0 && !(rate > 0 && rate < Infinity) && !(peak > 0 && peak < 0.9 * slots) ? slots : spreadOf(point, columnByName.get("user_count_estimate"))?.median;
 }
 
 /** How many GPUs a number of users takes with each server, with room to spare. */

@@ -5,6 +5,7 @@ use super::search::NUM_PROMPTS;
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::starved::span_of_param;
 use super::{FilterKind, Matrix, ServerConfig};
+use crate::spelling::find;
 use crate::value::{number, read_text};
 use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use serde_json::Value;
@@ -266,7 +267,7 @@ pub(super) fn optimization(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics
     for name in ["max_concurrency", "request_rate"] {
         let lowest = |server: ServerConfig| {
             let loads = matrix.points_of(&server);
-            let loads = loads.filter_map(|point| number(point.params.get(name)?));
+            let loads = loads.filter_map(|point| number(find(&point.params, name)?));
             loads.reduce(f64::min)
         };
         let mut all = matrix.servers().map(lowest);

@@ -237,7 +237,7 @@ struct Record {
     load: Params,
     /// The other parameters, which are taken for the server's.
     params: Params,
-    /// True if it is a numbered run of a combination of a sweep.
+    /// True if it is a numbered run of a combination of a sweep that does not set the number of prompts.
     is_of_sweep: bool,
 }
 
@@ -253,8 +253,9 @@ impl Record {
         let mut figures: Vec<(String, Cell)> = Vec::new();
         for (name, value) in record {
             if name == "run_number" {
-                is_measured = false;
+                (is_measured, own.is_of_sweep) = (false, true);
             } else if !is_measured && is_of_load(&name) {
+                own.is_of_sweep &= name != PROMPTS;
                 own.load.insert(name, value);
             } else if !is_measured {
                 own.params.insert(name, value);
@@ -267,7 +268,6 @@ impl Record {
             }
         }
         own.figures = figures.into_iter().collect();
-        own.is_of_sweep = !is_measured;
         own
     }
 
@@ -393,6 +393,8 @@ mod tests {
         assert_eq!(points_of(json!([row(1), row(8)])), [1, 1]);
         let timed = |number: u64| json!({"output_throughput": 9.0, "num_prompts": 100 + number, "run_number": number});
         assert_eq!(points_of(json!([timed(0), timed(1)])), [2], "runs of a combination");
+        let set = |prompts: u64| json!({"output_throughput": 9.0, "run_number": 0, "num_prompts": prompts});
+        assert_eq!(points_of(json!([set(100), set(200)])), [1, 1], "an axis");
     }
 
     #[test]

@@ -218,7 +218,7 @@ pub struct Rehearsal {
     pub gpu_hours: Option<f64>,
     /// The cost of these GPU-hours, if the plan gives GPUs a price.
     pub cost: Option<f64>,
-    /// Time of work after which the plan starts no server.
+    /// Time of further work after which the plan starts no server.
     pub budget: Option<Duration>,
 }
 
@@ -266,9 +266,10 @@ struct Rehearser<'a> {
 /// Rehearses the rest of the schedule after `done`, with a calibration by `record`.
 pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
     let Schedule { plan, matrix, .. } = schedule;
+    let budget = plan.optimize.as_ref().and_then(|optimize| optimize.budget);
     let mut rehearsal = Rehearsal {
         disk_bytes: stage::BASE_BYTES,
-        budget: plan.optimize.as_ref().and_then(|optimize| optimize.budget),
+        budget: budget.map(|budget| budget.saturating_sub(done.time_of_optimization())),
         ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);

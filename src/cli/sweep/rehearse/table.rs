@@ -188,7 +188,7 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
         format!(", {} GPU-hours{cost}", show_number(hours))
     });
     let most = rehearsal.binding_budget().map_or(String::new(), |budget| {
-        format!("{}, the budget; every server: ", show_duration(budget))
+        format!("{}, until the budget is spent; every server: ", show_duration(budget))
     });
     format!(
         "predicted: {most}about {}{hours} (80 % interval: {} to {}) for {what}{concurrency}{more}",
@@ -367,7 +367,7 @@ mod tests {
         };
         let text = said(60);
         assert!(
-            text.starts_with("predicted: 1m 00s, the budget; every server: about 1h 00m"),
+            text.starts_with("predicted: 1m 00s, until the budget is spent; every server: about 1h 00m"),
             "{text}"
         );
         assert!(said(7200).starts_with("predicted: about 1h 00m"));

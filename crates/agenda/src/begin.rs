@@ -151,10 +151,11 @@ pub(super) fn has_lost_rival(planned: &LoadSearch, record: &SearchRecord, plan: 
 }
 
 /// Returns the number of the user's GPUs on which replicas are compared; `None` if single servers are compared, as in the answer, because
-/// the GPUs of one of them are not known.
+/// the GPUs of one of them are not known. Servers that were never ready are not in the answer.
 fn shared_gpus(plan: &Plan, state: &State) -> Option<u32> {
     let is_known = |server: &ServerRecord| whole_gpus(used_gpus(&server.params, &server.argv, &server.launches)) > 0;
-    plan.report.gpus.filter(|_| state.servers.values().all(is_known))
+    let mut ready = state.servers.values().filter(|server| server.was_ready());
+    plan.report.gpus.filter(|_| ready.all(is_known))
 }
 
 /// Returns the number of servers like this one that fit on these GPUs; `None` if it needs more.
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use crate::tests::{plan, succeed};
     use crate::{Agenda, Schedule, Step};
-    use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, Shard};
+    use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, ServerReady, Shard};
     use vsweep_strategy::search::{Answer, Found};
 
     #[test]
@@ -282,14 +283,21 @@ mod tests {
             let begun = GroupBegun {
                 proposed: None,
                 config: ServerDescription::of(&server, &plan.secrets),
-                server: server.id,
+                server: server.id.clone(),
                 slot: FIRST_SLOT,
                 seen: ReadPositions::new(),
             };
+            let ready = ServerReady {
+                server: server.id,
+                launch: 1,
+                ..ServerReady::default()
+            };
             state.apply_hypothetical(Event::GroupBegun(Box::new(begun)));
-            shared_gpus(&plan, &state)
+            let before = shared_gpus(&plan, &state);
+            state.apply_hypothetical(Event::ServerReady(Box::new(ready)));
+            (before, shared_gpus(&plan, &state))
         };
-        assert_eq!(begin("vllm serve m"), Some(4));
-        assert_eq!(begin("./serve.sh"), None);
+        assert_eq!(begin("vllm serve m"), (Some(4), Some(4)));
+        assert_eq!(begin("./serve.sh"), (Some(4), None));
     }
 }

@@ -117,8 +117,8 @@ pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result
 /// A figure that only SGLang's `bench_serving` has.
 const OF_SGLANG: &str = "total_output_tokens_retokenized";
 
-/// Adds vLLM's names to the figures of a result of SGLang's `bench_serving`. If a result does not count failed requests, the errors in it are
-/// counted.
+/// Adds vLLM's names to the figures of a result of SGLang's `bench_serving`. If a result does not count failed requests, the errors in it
+/// are counted.
 fn named(mut result: Params) -> Params {
     let errors = result.get("errors").and_then(Value::as_array);
     let errors = errors.filter(|_| !result.contains_key("failed"));

@@ -95,8 +95,8 @@ impl ArrivalParams {
         within.map_or(sent, |within| within as usize)
     }
 
-    /// Relative standard deviation, between draws, of the time at which the last of the `sent` requests is due. A ramp with a duration always
-    /// lasts for it.
+    /// Relative standard deviation, between draws, of the time at which the last of the `sent` requests is due. A ramp with a duration
+    /// always lasts for it.
     pub fn span_deviation(&self, sent: usize) -> f64 {
         match self.duration.is_some() && sent >= self.ramp_len(sent) {
             true => 0.0,

@@ -127,8 +127,8 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
     (!text.is_empty()).then(|| format!("Not started: {text}; optimize.csv lists them"))
 }
 
-/// The cost of going on: `Starting every server would take about 31h 00m of server time; another hour of server time is expected to change the best
-/// figure by +0.3 %`.
+/// The cost of going on: `Starting every server would take about 31h 00m of server time; another hour of server time is expected to change
+/// the best figure by +0.3 %`.
 fn cost(found: &OptimizationFound) -> Option<String> {
     let grid = found.grid_seconds.map(|grid| {
         format!(

@@ -12,7 +12,8 @@ pub fn changes((low, high): (f64, f64)) -> String {
     both((low, high), high > TWICE)
 }
 
-/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 2.70` and `x 0.90 to 3.50`. The ratio decides the form of both.
+/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 2.70` and `x 0.90 to 3.50`. The ratio decides the form of
+/// both.
 pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String) {
     let is_multiple = ratio > TWICE;
     (one(ratio, is_multiple), both(interval, is_multiple))

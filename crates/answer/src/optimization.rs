@@ -96,7 +96,7 @@ pub enum CandidateState {
     UnderWay,
     /// It was not started: the results of others show that it cannot win.
     CannotWin,
-    /// It was not launched: servers that need less memory did not fit.
+    /// It was not launched: it is predicted not to fit, or servers that need less memory did not.
     Memory,
     /// It was not started, and is not ruled out.
     Open,

@@ -7,7 +7,7 @@ use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::findings::ranking::{Ranking, sort};
 use crate::findings::variation::{name_workload, settings, swept, varying_within};
 use crate::ordered::{Order, Ordered};
-use crate::texts::words::{axis_title, short_name, short_setting};
+use crate::texts::words::{axis_title, short_name, short_setting, throughput_in_words};
 use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_record::table::MetricSet;
@@ -142,7 +142,8 @@ fn draw(
     );
     remove_repeated_labels(&mut series);
     let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
-    let title = of_workload("Each server: throughput per GPU against speed per user", &workload);
+    let throughput = throughput_in_words(&tradeoff.y.metric);
+    let title = of_workload(&format!("Each server: {throughput} against speed per user"), &workload);
     Some(subject.chart(title, note, vec![panel]))
 }
 

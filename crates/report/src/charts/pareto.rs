@@ -4,7 +4,7 @@
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::findings::variation::{name_workload, varying_within};
-use crate::texts::words::{axis_title, short_name, short_setting};
+use crate::texts::words::{axis_title, short_name, short_setting, throughput_in_words};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
@@ -113,8 +113,9 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
 fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
     let (x, y) = (tradeoff.x.metric.as_str(), tradeoff.y.metric.as_str());
     match (x, y) {
-        ("tokens_per_user", "tokens_per_gpu") => "Pareto frontier: throughput per GPU against speed per user".into(),
-        ("tokens_per_user", "output_throughput") => "Pareto frontier: throughput against speed per user".into(),
+        ("tokens_per_user", "tokens_per_gpu" | "output_throughput") => {
+            format!("Pareto frontier: {} against speed per user", throughput_in_words(y))
+        }
         _ => format!("{} against {}", axis_title(y), axis_title(x)),
     }
 }

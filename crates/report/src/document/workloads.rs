@@ -8,12 +8,12 @@ use crate::inputs::Inputs;
 use crate::output::configs::Config;
 use crate::sentences::parts::replicas;
 use crate::sentences::{findings, sentences};
-use crate::texts::words::axis_title;
+use crate::texts::words::{axis_title, throughput_in_words};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::Goal;
-use vsweep_record::table::{MetricSet, Workload};
+use vsweep_record::table::{Measure, MetricSet, Workload};
 
 /// The answers of all workloads that were measured or asked about.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
@@ -99,6 +99,7 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
         // Number of rows that are on the frontier, and number of all points on it, including those that are as good as a row.
         distinct => answer.distinct.len(),
         on_frontier => answer.frontier.len(),
+        throughput => throughput_in_words(&Measure::of_frontier(words.points.runs)[1].metric),
         heads => figures.iter().map(|metric| axis_title(metric)).collect_vec(),
         rows,
     }

@@ -26,6 +26,14 @@ pub fn say(column: &str, figure: &str) -> String {
     }
 }
 
+/// The throughput of a frontier, whose metric depends on whether GPUs are known.
+pub fn throughput_in_words(metric: &str) -> &'static str {
+    match metric {
+        "tokens_per_gpu" => "throughput per GPU",
+        _ => "throughput",
+    }
+}
+
 /// The things that a rate counts: `output tokens/s`, `requests/s`; `None` for another figure.
 fn rate(title: &str) -> Option<String> {
     match title

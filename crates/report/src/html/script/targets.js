@@ -38,7 +38,7 @@ const estimateOf = (point) => {
 const gpusOf = (point) => (columnByName.has("gpu_count") && spreadOf(point, columnByName.get("gpu_count"))?.median) || null;
 /** How many of a point's servers fit on the user's GPUs; 1 where either number is unknown. */
 const replicasOf = (point) => (data.gpus && gpusOf(point) ? Math.floor(data.gpus / gpusOf(point)) : 1);
-const isPerGpu = (workload) => goalOf(workload)?.name === data.pareto[1];
+const isPerGpu = (workload) => goalOf(workload)?.name === "tokens_per_gpu";
 
 /** What a point gives on all GPUs of the user, if their number is known; null where the server needs more. */
 function worthOf(point) {

@@ -48,6 +48,7 @@ impl Changes {
         let (mut new, mut points, mut names) = (Vec::new(), Vec::new(), None);
         let part_size = matrix.loads().div_ceil(PARTS * threads::cores()).max(1);
         let parts = (0..matrix.loads()).step_by(part_size);
+        let planned = state.planned_points();
         let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + part_size)).collect();
         let ids = |part: &Range<usize>| matrix.point_ids(&servers, part.clone()).collect::<Vec<_>>();
         for (server, load, id) in threads::map(threads::cores(), &parts, ids).into_iter().flatten() {
@@ -59,6 +60,8 @@ impl Changes {
                     }
                     present.insert(id.clone());
                 }
+                // A point of the last plan that was not measured yet is not new.
+                false if planned.contains(&id) => {}
                 false => new.push((server, load)),
             }
             points.push(id);

@@ -80,6 +80,10 @@ impl Hardware {
     /// Returns the hardware of a server on GPUs with this device name; `None` if it is unknown.
     pub fn of(argv: &[String], env: &BTreeMap<String, String>, device: Option<&str>) -> Option<Hardware> {
         let (is_simulator, args) = command(argv).ok()?;
+        // The file of `--config` is not read. It may set the sizes that the shares depend on.
+        if ServeCommand::of(argv).has("config") {
+            return None;
+        }
         let mut flags = Flags::parse(&placed(args)).ok()?;
         if !is_simulator {
             flags = on_gpu(flags, &Gpu::of_device(device?)?, None).ok()?;
@@ -343,6 +347,7 @@ mod tests {
         ] {
             assert!(hardware(line, device).is_none(), "{line} on {device:?}");
         }
+        assert!(hardware("vllm serve llama-8b --config sizes.yaml", h100).is_none());
         let known = hardware("vllm serve llama-8b", h100).expect("known");
         assert!(
             known

@@ -90,7 +90,13 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
             .and_then(|work| work.seconds_left(&state, running, &leases));
     }
     let workers = leases.into_iter();
-    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
+    status.workers = workers
+        .map(|(group, sign)| Worker {
+            host: sign.host,
+            group,
+            owner: sign.owner,
+        })
+        .collect();
     let orphans = Remains::of(&status.vsweeps).orphans.into_iter();
     let orphans = orphans.map(|orphan| Orphan {
         pid: orphan.pid,

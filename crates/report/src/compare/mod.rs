@@ -249,9 +249,16 @@ impl Comparison {
         match found.unanswered(question).filter(|_| !found.points.is_empty()) {
             None => Ok(found),
             Some((metric, instead)) => {
-                for side in [base, new] {
+                let unknown = [base, new].map(|side| {
                     let column = side.table.numeric_column(metric);
-                    column.map_err(|error| format!("{}: {error}", side.name))?;
+                    column.err().map(|error| format!("{}: {error}", side.name))
+                });
+                // A name that neither side has is a mistake. A figure that one side lacks leaves its limits undecided.
+                match unknown {
+                    [Some(why), Some(_)] => return Err(why),
+                    [None, None] => {}
+                    _ if instead == "limit" => return Ok(found),
+                    [why, other] => return Err(why.or(other).unwrap_or_default()),
                 }
                 Err(format!(
                     "no common point has {metric} above 0 on both sides; {instead} another metric"

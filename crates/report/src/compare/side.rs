@@ -204,6 +204,8 @@ pub fn between(
     let mut changes = differing(&base.facts, &new.facts);
     changes.retain(|change| !is_same_clock(change));
     changes.extend(of_settings);
+    // Without a measured pair, a fact that no run of a side shows is unknown, and not changed.
+    changes.retain(|change| !pairs.is_empty() || !(change.base.is_empty() || change.new.is_empty()));
     let within = changed_within(points, pairs, &changes);
     changes.extend(within);
     changes

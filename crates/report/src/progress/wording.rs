@@ -202,7 +202,7 @@ pub fn run_name(server: &ServerId, load: &str, number: &str, state: &State) -> S
     let says = |name: &String| !matches!(name.as_str(), "" | "default");
     let names: Vec<String> = names.into_iter().filter(says).collect();
     match names.is_empty() {
-        true => format!("run #{number}"),
+        true => format!("default #{number}"),
         false => format!("{} #{number}", names.join(", ")),
     }
 }

@@ -28,7 +28,7 @@ use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{duration_of, is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
-use vsweep_record::journal::{self, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{self, ALONE_SLOT, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -49,6 +49,9 @@ pub struct Status {
     /// Number of suspect runs whose figures mean nothing.
     #[serde(skip_serializing_if = "is_zero")]
     pub invalid: u64,
+    /// Measured runs of starts without neighbours, which count in addition to the planned ones.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub alone: u64,
     /// Runs without figures.
     pub failed: u64,
     /// Number of failed runs that were not tried, because the failure of another implied theirs.
@@ -222,10 +225,13 @@ impl Status {
 
     /// The status from the journals alone.
     pub fn of(experiment: &str, state: &State) -> Status {
-        let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
+        let (alone, together): (Vec<&RunRecord>, Vec<&RunRecord>) =
+            state.measured().partition(|run| run.slot == ALONE_SLOT);
+        let count = |outcome| together.iter().filter(|run| run.outcome == outcome).count() as u64;
+        let alone = alone.len() as u64;
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
         let failed = failed + state.unlisted_runs();
-        let done = ok + suspect + failed + cut;
+        let done = ok + suspect + failed + cut + alone;
         let skipped = state.skipped_runs();
         let is_invalid = |run: &&RunRecord| run.outcome == Outcome::Suspect && run.validity == Validity::Invalid;
         let optimized = state.optimization();
@@ -249,7 +255,8 @@ impl Status {
             done,
             ok,
             suspect,
-            invalid: state.measured().filter(is_invalid).count() as u64,
+            invalid: together.iter().copied().filter(is_invalid).count() as u64,
+            alone,
             failed,
             skipped,
             cut,
@@ -291,6 +298,7 @@ impl Status {
             (self.ok, "ok"),
             (self.suspect - self.invalid, "suspect"),
             (self.invalid, "invalid"),
+            (self.alone, "alone"),
             (self.failed - self.skipped, "failed"),
             (self.cut, "cut"),
         ];

@@ -16,8 +16,11 @@ const MOST_NAMED: usize = 4;
 pub struct Worker {
     /// Its machine.
     pub host: String,
-    /// The server start that it works on.
+    /// The server start that it works on. A worker of several servers at a time has an entry for each.
     pub group: String,
+    /// Identifies its process among all others.
+    #[serde(skip)]
+    pub owner: String,
 }
 
 /// The cluster's report about its submitted tasks.
@@ -124,6 +127,9 @@ impl Status {
             ([], Some(reason)) if reason == "out_of_time" => {
                 format!("not running: out of time; {}\n", self.step_with_more_time())
             }
+            ([], Some(reason)) if reason == "finished" => {
+                format!("not running: a part of the plan was run; {}\n", self.next_step())
+            }
             ([], Some(reason)) => format!("not running: {reason}; {}\n", self.next_step()),
             ([], None) => format!("not running: the last vsweep was killed; {}\n", self.next_step()),
             (pids, _) => {
@@ -186,6 +192,10 @@ pub fn limit_of_time(words: &[String]) -> Option<&'static str> {
 
 /// Counts the workers by host: `3 workers are at work: vs0 (2), vs1`.
 pub fn at_work(workers: &[Worker]) -> String {
+    let workers: Vec<&Worker> = workers
+        .iter()
+        .unique_by(|worker| (&worker.host, &worker.owner))
+        .collect();
     let hosts = workers.iter().map(|worker| &worker.host).counts();
     let host = |(host, count): (&String, usize)| match count {
         1 => host.clone(),

@@ -186,12 +186,15 @@ fn a_comparison_is_one_workers() {
     assert!(said(&status).contains("nothing left to do"), "{}", said(&status));
 }
 
+/// A plan of two servers whose finals follow two starts of each.
+fn with_finals() -> String {
+    PLAN.replace("runs = 2", "runs = 1\nstarts = 2")
+        .replace("[4, 8, 16, 32, 64]", "[16, 32]")
+}
+
 #[test]
 fn finals_are_taken_when_all_else_is_measured() {
-    let plan = PLAN
-        .replace("runs = 2", "runs = 1\nstarts = 2")
-        .replace("[4, 8, 16, 32, 64]", "[16, 32]");
-    let harness = submitted(&plan);
+    let harness = submitted(&with_finals());
     let directory = harness.folder.path().join("out");
     let mut workers = [(); 3].map(|()| harness.start(&["worker", "out"]));
     for worker in &mut workers {
@@ -208,10 +211,7 @@ fn finals_are_taken_when_all_else_is_measured() {
 
 #[test]
 fn finals_that_wait_for_the_next_submission_are_left() {
-    let plan = PLAN
-        .replace("runs = 2", "runs = 1\nstarts = 2")
-        .replace("[4, 8, 16, 32, 64]", "[16, 32]");
-    let harness = submitted(&plan);
+    let harness = submitted(&with_finals());
     let submit = ["submit", "plan.toml", "-o", "out"];
     let listed = harness.run(&[&submit[..], &["--dry-run"]].concat());
     let listed = String::from_utf8(listed.stdout).expect("text");

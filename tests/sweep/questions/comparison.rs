@@ -93,6 +93,16 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
     assert_eq!(harness.run(&["report", "out"]).status.code(), Some(4));
 }
 
+/// Writes a comparison whose results are those of a script.
+fn write_scripted(harness: &Harness, script: &str, compare: &str) {
+    harness.write("bench.sh", script);
+    let plan = format!(
+        "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\n[serve.command]\nbase = \"vsweep sim serve tiny-8b --sim-start \
+         10ms\"\nnew = \"vsweep sim serve tiny-8b --sim-start 11ms\"\n[compare]\n{compare}\n[bench]\ncommand = \"sh bench.sh\"\n"
+    );
+    harness.write("plan.toml", &plan);
+}
+
 #[test]
 fn what_cannot_be_decided_says_so() {
     let harness = Harness::new();
@@ -103,14 +113,7 @@ fn what_cannot_be_decided_says_so() {
         printf '%s' "$others" > values
         printf '{"completed": 60, "output_throughput": %s}' "$value" > "$VSWEEP_RESULT"
     "#;
-    harness.write("bench.sh", script);
-    let write = |compare: &str| {
-        let plan = format!(
-            "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\n[serve.command]\nbase = \"vsweep sim serve tiny-8b --sim-start \
-             10ms\"\nnew = \"vsweep sim serve tiny-8b --sim-start 11ms\"\n[compare]\n{compare}\n[bench]\ncommand = \"sh bench.sh\"\n"
-        );
-        harness.write("plan.toml", &plan);
-    };
+    let write = |compare: &str| write_scripted(&harness, script, compare);
     write("max_starts = 8\nfail_on = [\"output_throughput:-0.1%\"]");
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
@@ -149,11 +152,11 @@ fn an_arm_that_loses_requests_breaks_every_requirement() {
         printf '%s' "$others" > values
         printf '{"completed": %s, "failed": %s, "output_throughput": 100}' $((120 - failed)) "$failed" > "$VSWEEP_RESULT"
     "#;
-    harness.write("bench.sh", script);
-    let plan = "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\n[serve.command]\nbase = \"vsweep sim serve tiny-8b \
-                --sim-start 10ms\"\nnew = \"vsweep sim serve tiny-8b --sim-start 11ms\"\n[compare]\nmax_starts = 8\n\
-                fail_on = [\"output_throughput:-5%\"]\n[bench]\ncommand = \"sh bench.sh\"\n";
-    harness.write("plan.toml", plan);
+    write_scripted(
+        &harness,
+        script,
+        "max_starts = 8\nfail_on = [\"output_throughput:-5%\"]",
+    );
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     let requirement = "requirement not met: output_throughput:-5% (new loses requests that base answers)";

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// Reads a plan in TOML, and expands it.
+fn read(text: &str) -> (Plan, Matrix) {
+    let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    (plan, matrix)
+}
+
 /// Returns the name and the number of changes of the server that counts as the default settings of a plan.
 fn defaults_of(text: &str, format: Format) -> Option<(String, u32)> {
     let plan = parse(text, format, Path::new("plan"), &World::empty()).expect("a valid plan");
@@ -56,8 +63,7 @@ fn a_budget_is_time_of_the_machine() {
             "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 4]\n[bench.params]\n\
              num_prompts = 9\n[optimize]\nbudget = \"1h\"\n{more}"
         );
-        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-        let matrix = Matrix::expand(&plan).expect("it expands");
+        let (plan, matrix) = read(&text);
         let found = optimization(&plan, &matrix, None, &Predictions::new(), machine_gpus).expect("asked for");
         let again = optimization(&plan, &matrix, Some(&found), &Predictions::new(), None);
         assert_eq!(again.as_ref(), Some(&found), "the recorded GPUs count");
@@ -125,8 +131,7 @@ fn a_plan_that_was_extended_after_its_end_may_have_work_before_it_begins() {
     played.follow(surface);
     assert!(!played.has_work());
     let text = format!("{PLAN}[optimize]\nstarts = 4\n").replace("512]", "512, 1024]");
-    let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-    let matrix = Matrix::expand(&plan).expect("it expands");
+    let (plan, matrix) = read(&text);
     let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
     assert!(schedule.has_work(&played.state));
     assert!(schedule.foreseen(&played.state).next().is_some());
@@ -136,11 +141,6 @@ fn a_plan_that_was_extended_after_its_end_may_have_work_before_it_begins() {
 
 #[test]
 fn an_edited_plan_is_predicted_anew() {
-    let read = |text: &str| {
-        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-        let matrix = Matrix::expand(&plan).expect("it expands");
-        (plan, matrix)
-    };
     let text = format!("{PLAN}[optimize]\n");
     let (plan, matrix) = read(&text);
     let value = |ln_value: f64| Prediction {
@@ -182,11 +182,6 @@ fn an_edited_plan_is_predicted_anew() {
 
 #[test]
 fn new_servers_are_predicted_as_those_of_the_record_were() {
-    let read = |text: &str| {
-        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-        let matrix = Matrix::expand(&plan).expect("it expands");
-        (plan, matrix)
-    };
     let predictions = |matrix: &Matrix, value: f64, seconds: f64| {
         let of = |own: ServerConfig| {
             let seqs = own.params.get("max_num_seqs").and_then(number).unwrap_or(8.0);
@@ -230,8 +225,7 @@ fn new_servers_are_predicted_as_those_of_the_record_were() {
 fn the_latest_session_with_the_plan_knows_the_gpus() {
     let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 2, 4]\n[bench.params]\n\
                 num_prompts = 9\n[optimize]\n";
-    let mut plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-    let matrix = Matrix::expand(&plan).expect("it expands");
+    let (mut plan, matrix) = read(text);
     let mut state = State::default();
     let mut begin = |gpus: Option<u32>, joined: bool| {
         plan.report.gpus = gpus;

@@ -3,15 +3,13 @@
 
 use super::Evidence;
 use crate::journal::Objective;
-use crate::table::{Cell, Column, MetricSet, Point, Points, Workload, natural_direction};
+use crate::table::{Cell, Column, MetricSet, PER_GPU, PER_USER, Point, Points, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale, Target, TargetPoint};
 use vsweep_plan::{Assertion, Params, Requirement};
 use vsweep_strategy::search::{Criterion, Quantity};
 use vsweep_strategy::stats::split_class;
 
-/// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
-pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
 /// Metric of the price of a million output tokens, which is known if GPUs have a price.
 pub(super) const COST: &str = "cost_per_million_output_tokens";
 /// Metric of the energy of an output token, which is known if power was measured.
@@ -29,7 +27,7 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
         shown.chain([metric_set.throughput.1]).chain(latency)
     });
     let of_classes = MetricSet::of_classes(evidence.points.runs);
-    let others = of_classes.chain(FRONTIER).chain([COST, ENERGY]);
+    let others = of_classes.chain([PER_USER, PER_GPU, COST, ENERGY]);
     let shares = criteria(evidence).filter(|criterion| matches!(criterion.quantity, Quantity::Attainment(_)));
     let shares = shares.map(|criterion| criterion.figure()).collect_vec();
     let bounded = criteria(evidence).map(|criterion| criterion.figure());

@@ -13,7 +13,6 @@ use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Measure, Points, Workload};
 pub use comparison::{broken, ratio_so_far};
 use itertools::Itertools;
-pub use metrics::FRONTIER;
 use metrics::metric;
 pub use optimization::{BegunStart, NextProposal, OptimizationProgress, Results, Shares, first_results};
 use points::{runs, sampled};

@@ -3,9 +3,9 @@
 //! load of the highest throughput.
 
 use super::Evidence;
-use super::metrics::{COST, ENERGY, FRONTIER};
+use super::metrics::{COST, ENERGY};
 use crate::journal::Objective;
-use crate::table::{Measure, MetricSet, Workload};
+use crate::table::{Measure, MetricSet, PER_GPU, Workload};
 use itertools::Itertools;
 use std::iter;
 use vsweep_answer::{FrontierQuestion, Goal, Question, Search, Target};
@@ -146,7 +146,7 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
         targets: targets.to_vec(),
         effects: effects.clone(),
     };
-    let per_gpu = question("Most throughput per GPU", FRONTIER[1], false);
+    let per_gpu = question("Most throughput per GPU", PER_GPU, false);
     let asks_per_gpu = metric_set.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);
     let latency = latency.map(|metric| Question {
         load_of: Some(name.to_owned()),

@@ -2,10 +2,9 @@
 //! posterior of the search on each start.
 
 use super::Evidence;
-use super::metrics::FRONTIER;
 use super::points::doubts_about;
 use crate::journal::SearchRecord;
-use crate::table::{SearchResult, search_results};
+use crate::table::{PER_GPU, SearchResult, search_results};
 use std::collections::BTreeSet;
 use vsweep_answer::{Search, StartLimit};
 use vsweep_strategy::search::{Criterion, Found};
@@ -86,7 +85,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
             count => slopes.iter().sum::<f64>() / count as f64,
         },
         other_targets: others.filter(is_held).count(),
-        throughput_per_gpu: row.and_then(|row| evidence.points.runs.cell(FRONTIER[1], row).number()),
+        throughput_per_gpu: row.and_then(|row| evidence.points.runs.cell(PER_GPU, row).number()),
         starts: starts.collect(),
         disturbed: (answer.disturbed as u32, answer.probes as u32),
         doubts: doubts.into_iter().collect(),

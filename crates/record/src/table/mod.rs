@@ -43,7 +43,7 @@ pub use statistics::estimates::Spread;
 pub use statistics::pareto::{distinct, frontier, knee};
 pub use statistics::sampling::Sampling;
 pub use statistics::steadiness::{Disagreement, Drift};
-pub use statistics::tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed, natural_direction};
+pub use statistics::tradeoff::{Measure, PER_GPU, PER_USER, PlacedPoint, Tradeoff, list_placed, natural_direction};
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 

@@ -22,7 +22,7 @@ use vsweep_base::shell::{shell_command, shell_line};
 use vsweep_base::validity::Code;
 use vsweep_plan::Params;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::{Column, Measure, MetricSet, Point, Section};
+use vsweep_record::table::{Column, Measure, MetricSet, PER_GPU, Point, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the least important figures are left out.
 const MOST_BYTES: usize = 2_450_000;
@@ -176,7 +176,7 @@ fn estimates(inputs: &Inputs<'_>) -> Value {
     // The page multiplies figures that add up by the replicas, and those per GPU by the GPUs, and shows the product as sentences do.
     let adds_up = |metric: &str| {
         let mut questions = document.questions.iter();
-        metric == "tokens_per_gpu"
+        metric == PER_GPU
             || questions.any(|own| matches!(&own.goal, Goal::Metric { name, adds_up: true } if name == metric))
     };
     let column = |number: usize| -> Value {

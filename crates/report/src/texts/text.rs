@@ -14,8 +14,7 @@ use crate::ordered::Order;
 use crate::output::sla;
 use itertools::Itertools;
 use minijinja::{Value, context};
-use vsweep_record::evidence::FRONTIER;
-use vsweep_record::table::{MetricSet, TableFigure, Workload};
+use vsweep_record::table::{MetricSet, PER_GPU, TableFigure, Workload};
 
 /// The unit at the end of headings of times, which is shown once below the table.
 const MILLISECONDS: &str = " ms";
@@ -70,7 +69,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     let figure = |at: usize, metric: &str| words.figure(at, metric).unwrap_or_else(|| "-".into());
     // If every server has one GPU, the column per GPU would repeat the throughput.
     let says_more = |shown: &&TableFigure| {
-        shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
+        shown.metric != PER_GPU || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
     };
     let shown: Vec<&TableFigure> = metric_set.shown.iter().filter(says_more).collect();
     let has_goals = !inputs.goals.is_empty();

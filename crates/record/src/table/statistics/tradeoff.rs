@@ -3,8 +3,10 @@
 use crate::table::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
 use vsweep_base::validity::Validity;
 
+/// Output tokens per second for each user.
+pub const PER_USER: &str = "tokens_per_user";
 /// Output tokens per second for each GPU.
-const PER_GPU: &str = "tokens_per_gpu";
+pub const PER_GPU: &str = "tokens_per_gpu";
 
 /// A figure and its better direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Measure {
     pub fn of_frontier(runs: &Table) -> [Measure; 2] {
         let has_gpus = runs.column(PER_GPU).is_some_and(Column::has_numbers);
         let throughput = if has_gpus { PER_GPU } else { "output_throughput" };
-        ["tokens_per_user", throughput].map(Measure::natural)
+        [PER_USER, throughput].map(Measure::natural)
     }
 
     fn natural(metric: &str) -> Measure {

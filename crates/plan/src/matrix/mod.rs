@@ -23,6 +23,7 @@ pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;
 use space::{Sides, Space};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use template::LoadTemplate;
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::printable::printable;
@@ -102,6 +103,8 @@ pub struct Matrix {
     filters: Vec<PairFilter>,
     /// Number of points that each configuration of the server side keeps.
     points_of_server: Vec<u32>,
+    /// Their ids, each computed once.
+    server_ids: Vec<OnceLock<ServerId>>,
     /// Minimum number of starts of each server.
     starts: u32,
     load: SharedLoad,
@@ -173,13 +176,6 @@ impl Matrix {
         kept.map_or(0, |points| u64::from(*points))
     }
 
-    /// Returns the index of a server, if it is in this matrix and keeps at least one point.
-    fn index_of(&self, server: &ServerConfig) -> Option<usize> {
-        let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
-        let index = Some(server.index).filter(is_kept)?;
-        (self.server(index).id == server.id).then_some(index)
-    }
-
     /// Returns the size of the matrix, and how many pairs links and exclusions removed.
     pub fn counts(&self) -> Counts {
         let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
@@ -243,8 +239,9 @@ impl Matrix {
             Target::Attach(_) => Vec::new(),
         };
         let env = commands::environment(&serve.env, &params);
+        let id = || identity::server_id(serve, &argv, &env, &params, &self.secrets);
         ServerConfig {
-            id: identity::server_id(serve, &argv, &env, &params, &self.secrets),
+            id: self.server_ids[index].get_or_init(id).clone(),
             name: self.name(&self.sides.serve, index),
             argv,
             env,
@@ -347,6 +344,7 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
         load,
         starts: plan.starts,
         filters: Vec::new(),
+        server_ids: vec![OnceLock::new(); sides.serve.len()],
         sides,
         points_of_server: Vec::new(),
         secrets,

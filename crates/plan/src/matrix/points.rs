@@ -23,6 +23,15 @@ impl Matrix {
         loads.map(|load| self.point_of(server, load))
     }
 
+    /// Returns the index of a server, if it is in this matrix and keeps at least one point.
+    pub(super) fn index_of(&self, server: &ServerConfig) -> Option<usize> {
+        let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
+        let index = Some(server.index).filter(is_kept)?;
+        let known = self.server_ids[index].get();
+        let id = known.cloned().unwrap_or_else(|| self.server(index).id);
+        (id == server.id).then_some(index)
+    }
+
     /// Returns the number of loads in the plan. The place of a point is the index of its load.
     pub fn loads(&self) -> usize {
         self.sides.bench.len()

@@ -5,7 +5,7 @@ use super::{Comparison, Figure};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;
-use crate::texts::changes::{change, changes};
+use crate::texts::changes::changes;
 use crate::texts::words::{name, title};
 use itertools::Itertools;
 use vsweep_answer::{RequirementVerdict, Verdict};
@@ -104,11 +104,7 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
 
 /// The smallest and the largest of some changes, or the only one.
 fn range(ratios: &[f64]) -> Option<String> {
-    let (least, most) = ratios.iter().copied().minmax().into_option()?;
-    Some(match change(least) == change(most) {
-        true => change(least),
-        false => changes((least, most)),
-    })
+    ratios.iter().copied().minmax().into_option().map(changes)
 }
 
 /// Describes a metric's points with this verdict, and the range of their changes; `None` if there are none.

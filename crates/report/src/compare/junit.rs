@@ -1,6 +1,6 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
-use super::words::{HEADS, cells, grounds, show_limit, tally};
+use super::words::{HEADS, cells, grounds, show_limit, show_p, tally};
 use super::{Comparison, Figure, LimitVerdict};
 use crate::html::text;
 use crate::texts::changes::change_within;
@@ -61,11 +61,11 @@ fn count(comparison: &Comparison, requirement: RequirementVerdict) -> usize {
 fn of_limit(judged: &LimitVerdict) -> Value {
     let change = judged.measured.as_ref().map(|measured| {
         format!(
-            "{}, {} -> {}, p = {:.3}",
+            "{}, {} -> {}, p {}",
             change_within(measured.ratio, Some(measured.interval)),
             show_number(measured.base),
             show_number(measured.new),
-            measured.p_value
+            show_p(measured.p_value)
         )
     });
     let text = grounds(judged, change);

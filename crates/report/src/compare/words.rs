@@ -56,6 +56,14 @@ pub fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
+/// A p-value with its sign: `= 0.412`, `< 0.001`.
+pub fn show_p(p_value: f64) -> String {
+    match p_value < 0.001 {
+        true => "< 0.001".to_owned(),
+        false => format!("= {p_value:.3}"),
+    }
+}
+
 /// The change behind the result of a limit, as `change` formats it, and the reason if there is another.
 pub fn grounds(judged: &LimitVerdict, change: Option<String>) -> String {
     change.iter().chain(&judged.reason).join("; ")
@@ -191,6 +199,14 @@ mod tests {
         assert_eq!(lead(&comparison), None, "they point both ways");
         let by_chance = two_regressed(0.95, (0.92, 0.99));
         assert_eq!(lead(&by_chance), None);
+    }
+
+    #[test]
+    fn no_p_value_is_zero() {
+        assert_eq!(
+            [0.0, 0.0004, 0.412, 1.0].map(show_p),
+            ["< 0.001", "< 0.001", "= 0.412", "= 1.000"]
+        );
     }
 
     #[test]

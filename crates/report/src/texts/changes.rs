@@ -7,7 +7,7 @@ pub fn change(ratio: f64) -> String {
     one(ratio, ratio > TWICE)
 }
 
-/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.90 to 3.50`.
+/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.90 to 3.50`. Ends that read alike are written once: `x 2.00`.
 pub fn changes((low, high): (f64, f64)) -> String {
     both((low, high), high > TWICE)
 }
@@ -48,6 +48,7 @@ fn one(ratio: f64, is_multiple: bool) -> String {
 
 fn both((low, high): (f64, f64), is_multiple: bool) -> String {
     match is_multiple {
+        _ if one(low, is_multiple) == one(high, is_multiple) => one(low, is_multiple),
         true => format!("x {} to {}", multiple(low), multiple(high)),
         false => format!("{} to {} %", percent(low), percent(high)),
     }
@@ -78,6 +79,7 @@ mod tests {
         assert_eq!(change(35.21), "x 35.2");
         assert_eq!(changes((0.972, 1.01)), "-2.8 to +1.0 %");
         assert_eq!(changes((0.9, 3.5)), "x 0.90 to 3.50");
+        assert_eq!([(2.0, 2.001), (0.95, 0.95)].map(changes), ["x 2.00", "-5.0 %"]);
         assert_eq!(change_within(1.729, Some((1.44, 2.09))), "+72.9 % (+44.0 to +109.0 %)");
         assert_eq!(change_within(1.004, Some((0.3, 3.4))), "+0.4 % (-70.0 to +240.0 %)");
         assert_eq!([1.004, 2.97, 35.21].map(brief_change), ["+0 %", "+197 %", "x 35.2"]);

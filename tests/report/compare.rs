@@ -164,6 +164,40 @@ fn starts_decide_and_everything_else_is_told() {
 }
 
 #[test]
+fn many_points_are_read_in_thirty_lines() {
+    let steady: &[(f64, f64)] = &STEADY;
+    let slow: &[(f64, f64)] = &[(800.0, 100.2), (804.0, 101.2), (797.0, 99.0)];
+    let base: Vec<(u64, &[(f64, f64)])> = (1..=120).map(|load| (load, steady)).collect();
+    let new = base
+        .iter()
+        .map(|(load, _)| (*load, if load % 40 == 0 { slow } else { steady }));
+    let new: Vec<(u64, &[(f64, f64)])> = new.collect();
+    let (base, new) = (side("base", "fa2", &base, true), side("new", "fa3", &new, true));
+    let limits = ["output_throughput:-5%", "p99_ttft_ms:+5%"];
+    let found = Comparison::of(&base, &new, &question(&limits)).expect("common points");
+    let all = "240 figures at 120 points";
+    let (text, markdown) = (to_text(&found), to_markdown(&found));
+    for (form, limit) in [
+        (
+            &text,
+            "\nlimit output_throughput:-5% at concurrency 40: broken (-20.0 %, p < 0.001)\n",
+        ),
+        (
+            &markdown,
+            "\n| output\\_throughput:-5% | concurrency 40 | -20.0 % | &lt; 0.001 | broken |\n",
+        ),
+    ] {
+        assert!(form.lines().count() <= 30 && form.contains(all), "{form}");
+        let (before, after) = form.split_once(limit).expect(form);
+        assert!(before.to_lowercase().contains("limits: 3 broken"), "{form}");
+        assert!(after.contains("Output throughput: worse at 3 of 120 points"), "{form}");
+    }
+    let json = serde_json::to_value(&found).expect("JSON");
+    assert_eq!(json["requirement"], "broken");
+    assert!(to_junit(&[found]).contains("failures=\"3\""));
+}
+
+#[test]
 fn settings_that_differ_within_a_pair_are_told() {
     let folder = TempDir::new().expect("a folder");
     let side = |name: &str, lengths: [u32; 2]| {

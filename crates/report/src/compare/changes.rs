@@ -21,12 +21,6 @@ pub(super) type FigureAt<'a> = (&'a str, &'a Figure);
 
 /// Every figure, ordered by its verdict: worse, better, undecided, the same. Within a verdict the largest change comes first.
 pub(super) fn by_weight(comparison: &Comparison) -> Vec<FigureAt<'_>> {
-    let rank = |verdict| match verdict {
-        Verdict::Regressed => 0,
-        Verdict::Improved => 1,
-        Verdict::Undecided => 2,
-        Verdict::Same => 3,
-    };
     let weighed = figures_at(comparison).ordered_by(|(_, a), (_, b)| {
         let ranked = rank(a.verdict).cmp(&rank(b.verdict));
         ranked.then(size(b).total_cmp(&size(a)))
@@ -34,8 +28,18 @@ pub(super) fn by_weight(comparison: &Comparison) -> Vec<FigureAt<'_>> {
     weighed.collect()
 }
 
+fn rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Regressed => 0,
+        Verdict::Improved => 1,
+        Verdict::Undecided => 2,
+        Verdict::Same => 3,
+    }
+}
+
 /// Sentences about points without a valid run on one side, then one for each metric that changed or may have changed, such as `p99 TTFT:
-/// better at 3 of 8 points (-4.2 to -12.1 %)`, and one for all metrics that did not.
+/// better at 3 of 8 points (-4.2 to -12.1 %)`, the worst first, and one for all metrics with one verdict at every point, if they are
+/// undecided or the same.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let failed = |settings: &[String], side: &str, other: &str| {
         let count = show_many(settings.len() as u64, "point");
@@ -51,18 +55,29 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let new = failed(&comparison.failed_new, "new", "base");
     let base = failed(&comparison.failed_base, "base", "new");
     let mut sentences: Vec<String> = new.into_iter().chain(base).collect();
-    let mut same = Vec::new();
-    for (metric, figures) in by_metric(comparison) {
+    let (mut undecided, mut same) = (Vec::new(), Vec::new());
+    let worst = |figures: &[FigureAt<'_>]| figures.iter().map(|(_, figure)| rank(figure.verdict)).min();
+    let metrics = by_metric(comparison).into_iter();
+    for (metric, figures) in metrics.ordered_by_key(|(_, figures)| worst(figures)) {
+        let has_only = |verdict| figures.iter().all(|(_, figure)| figure.verdict == verdict);
+        if has_only(Verdict::Same) {
+            same.push(name(metric));
+            continue;
+        }
+        if has_only(Verdict::Undecided) {
+            undecided.push(name(metric));
+            continue;
+        }
         let found = [
             (Verdict::Regressed, "worse"),
             (Verdict::Improved, "better"),
             (Verdict::Undecided, "undecided"),
         ];
         let found = found.map(|(verdict, word)| part(&figures, verdict, word));
-        match found.into_iter().flatten().join(", ") {
-            none if none.is_empty() => same.push(name(metric)),
-            parts => sentences.push(format!("{}: {parts}", title(metric))),
-        }
+        sentences.push(format!("{}: {}", title(metric), found.into_iter().flatten().join(", ")));
+    }
+    if !undecided.is_empty() {
+        sentences.push(format!("Undecided at every point: {}", undecided.join(", ")));
     }
     if !same.is_empty() {
         sentences.push(format!("The same at every point: {}", same.join(", ")));

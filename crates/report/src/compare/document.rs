@@ -1,37 +1,22 @@
-//! Writes a comparison as text, as Markdown and as one offline page, all from the same data, and as JSON in the Bencher Metric Format.
+//! The data of which all texts of a comparison are made, the offline page, and the JSON in the Bencher Metric Format.
 
-use super::words::{DROPPED, HEADS, STARTS, cells, grounds, show_limit, tally, word};
-use super::{Comparison, Figure, LimitVerdict, Side, changes, frontiers};
+use super::words::{HEADS, cells, grounds, show_limit, show_p, tally, word};
+use super::{Comparison, LimitVerdict, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
+use crate::ordered::Ordered;
 use crate::picture::{Form, render};
-use crate::texts::align::{align, fitting};
 use crate::texts::changes::change;
-use crate::texts::markdown::environment;
-use crate::texts::template::{fill, plain};
 use crate::texts::words::axis_title;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
-use std::cmp::Reverse;
 use std::path::Path;
-use vsweep_answer::{RequirementVerdict, Verdict};
+use vsweep_answer::RequirementVerdict;
 use vsweep_base::units::show_many;
 
-/// Most points without a counterpart that are named, and most changes of settings and other facts that are listed.
+/// Most points without a counterpart that are named, and most changes of settings and other facts, and notes, that are listed.
 const MOST_NAMED: usize = 5;
-/// Most rows of changes in Markdown, and most rows of limits that are not met.
-const MOST_ROWS: usize = 8;
-
-/// Formats a comparison for the terminal: the tally, changes, a block for each point, and limits.
-pub fn to_text(comparison: &Comparison) -> String {
-    plain(include_str!("compare.txt.jinja"), parts(comparison))
-}
-
-/// Formats a comparison as Markdown, short enough for a pull request's comment or a job's summary.
-pub fn to_markdown(comparison: &Comparison) -> String {
-    fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
-}
 
 /// Formats comparisons with one base as one offline page: sentences, changes, limits, the frontiers of all sides, and a table of every
 /// point that sorts. The first side is the base, and each further one belongs to a comparison.
@@ -90,14 +75,16 @@ pub fn to_bmf(comparison: &Comparison) -> String {
 }
 
 /// Data for all text forms.
-fn parts(comparison: &Comparison) -> Value {
+pub(super) fn parts(comparison: &Comparison) -> Value {
     let of_limit = |judged: &LimitVerdict| {
         let measured = judged.measured.as_ref();
         [
             show_limit(&judged.limit),
             judged.settings.clone(),
             grounds(judged, measured.map(|measured| change(measured.ratio))),
-            measured.map_or(String::new(), |measured| format!("{:.3}", measured.p_value)),
+            measured.map_or(String::new(), |measured| {
+                show_p(measured.p_value).trim_start_matches("= ").to_owned()
+            }),
             word(judged.requirement),
         ]
     };
@@ -110,24 +97,23 @@ fn parts(comparison: &Comparison) -> Value {
             String::new(),
             word(requirement),
         ];
-        (requirement, row)
+        (requirement, f64::INFINITY, row)
     };
     let judged = comparison.limits.iter();
-    let judged = judged.map(|judged| (judged.requirement, of_limit(judged)));
+    let judged = judged.map(|judged| (judged.requirement, judged.excess(), of_limit(judged)));
     let limits = comparison.lone().map(of_lone).chain(judged).collect_vec();
-    let (met, mut unmet): (Vec<_>, Vec<_>) = limits
+    let unmet = limits
         .iter()
-        .partition(|(verdict, _)| *verdict == RequirementVerdict::Met);
-    unmet.sort_by_key(|(verdict, _)| Reverse(*verdict));
+        .filter(|(verdict, ..)| *verdict != RequirementVerdict::Met);
+    let unmet = unmet.ordered_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+    let verdicts = [
+        RequirementVerdict::Broken,
+        RequirementVerdict::Undecided,
+        RequirementVerdict::Met,
+    ];
+    let counts = verdicts.map(|verdict| (limits.iter().filter(|(found, ..)| *found == verdict).count(), verdict));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
     let weighed = changes::by_weight(comparison);
-    let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;
-    let changed = weighed.iter().filter(has_changed);
-    let more = |count: usize| count.saturating_sub(MOST_ROWS);
-    let unsaid = more(changed.clone().count()) + more(unmet.len());
-    let changed = changed.take(MOST_ROWS).map(|(settings, figure)| {
-        let cells = cells(figure);
-        [(*settings).to_owned()].into_iter().chain(cells).collect_vec()
-    });
     // Numbers by which a page sorts the cells. The other cells sort by their text.
     let rows = weighed.iter().map(|(settings, figure)| {
         let change = figure.ratio - 1.0;
@@ -144,28 +130,6 @@ fn parts(comparison: &Comparison) -> Value {
         let mut cells = cells(figure);
         cells[0] = axis_title(&figure.metric);
         context! { at => *settings, cells => cells, by => by, verdict => word(figure.verdict) }
-    });
-    // In the terminal, a number of starts common to all rows is shown once.
-    let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
-    let tables = |dropped: &[&str]| {
-        let is_shown = |head: &str| !dropped.contains(&head) && (head != STARTS || starts.len() > 1);
-        let shown = |cells: [String; 8]| {
-            let kept = HEADS.into_iter().zip(cells).filter(|(head, _)| is_shown(head));
-            kept.map(|(_, cell)| cell).collect_vec()
-        };
-        let points = comparison.points.iter().map(|pair| {
-            let rows = pair.figures.iter().map(cells);
-            let rows = [HEADS.map(str::to_owned)].into_iter().chain(rows);
-            align(&rows.map(shown).collect_vec())
-        });
-        points.collect_vec()
-    };
-    let tables = fitting(DROPPED.iter().map(|dropped| tables(dropped)), |tables| {
-        tables.iter().flat_map(|table| table.lines()).collect()
-    });
-    let tables = tables.unwrap_or_default();
-    let points = comparison.points.iter().zip(&tables).map(|(pair, table)| {
-        context! { settings => pair.settings.clone(), aligned => table.lines().map(str::to_owned).collect_vec() }
     });
     let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
     let lone = lone.into_iter().filter(|(settings, _)| !settings.is_empty());
@@ -184,18 +148,18 @@ fn parts(comparison: &Comparison) -> Value {
         lead => changes::lead(comparison),
         tally => tally(comparison),
         notes => comparison.notes(),
-        starts => starts.iter().exactly_one().ok().copied(),
-        heads => HEADS,
         sentences => changes::sentences(comparison),
-        limits => limits.iter().map(|(_, row)| row.clone()).collect_vec(),
-        unmet => unmet.iter().take(MOST_ROWS).map(|(_, row)| row.clone()).collect_vec(),
-        met => met.len(),
-        changed => changed.collect_vec(),
-        changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(),
-        unsaid,
+        frontiers => comparison.frontiers.clone(),
+        judged => counts.map(|(count, verdict)| format!("{count} {}", word(verdict))).join(", "),
+        limits => limits.iter().map(|(.., row)| row.clone()).collect_vec(),
+        unmet => unmet.map(|(.., row)| row.clone()).collect_vec(),
         most => MOST_NAMED,
+        figures => format!(
+            "{} at {}",
+            show_many(comparison.figures().count() as u64, "figure"),
+            show_many(comparison.points.len() as u64, "point")
+        ),
         rows => rows.collect_vec(),
-        points => points.collect_vec(),
         lone => lone.collect_vec(),
         changes => changes.map(|change| [&change.name, &change.base, &change.new].map(String::clone)).collect_vec(),
     }

@@ -41,6 +41,15 @@ pub struct LimitRatio {
     pub p_value: f64,
 }
 
+impl LimitVerdict {
+    /// The part of the change that lies beyond the limit, as a fraction of the base; negative within it, infinite without a ratio.
+    pub(super) fn excess(&self) -> f64 {
+        let percent = self.limit.percent;
+        let beyond = |measured: &LimitRatio| (measured.ratio - 1.0 - percent / 100.0) * percent.signum();
+        self.measured.as_ref().map_or(f64::INFINITY, beyond)
+    }
+}
+
 /// The limit in the form that `vsweep_answer` takes.
 pub fn to_limit(limit: &Limit) -> vsweep_answer::Limit {
     vsweep_answer::Limit {

@@ -1,6 +1,7 @@
 //! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and everything else that
 //! differs between them. `vsweep_answer::compare` does the statistics; this module pairs the points and finds the differences.
 
+mod brief;
 mod changes;
 mod dashboard;
 mod differences;
@@ -13,10 +14,11 @@ mod matching;
 mod side;
 mod words;
 
+pub use brief::{to_markdown, to_text};
 pub use dashboard::{Speed, to_dashboard, valid_loads};
 pub use differences::Change;
 pub(super) use differences::between_servers;
-pub use document::{to_bmf, to_html, to_markdown, to_text};
+pub use document::{to_bmf, to_html};
 pub use junit::to_junit;
 pub use limits::{LimitRatio, LimitVerdict};
 pub use side::Side;
@@ -77,6 +79,9 @@ pub struct Comparison {
     /// Doubts about the points, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// Changes of the frontiers, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frontiers: Vec<String>,
     /// Points that both sides have.
     pub points: Vec<Pair>,
     /// Points that the base alone has, by their settings.
@@ -100,6 +105,9 @@ pub struct Comparison {
     pub unknown: Vec<(String, String)>,
     /// Result of each limit at each point that both sides measured.
     pub limits: Vec<LimitVerdict>,
+    /// Combined result of the limits; `None` without limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requirement: Option<RequirementVerdict>,
     /// The noise of each metric, of the base and of the new side.
     pub noise: (Vec<MetricNoise>, Vec<MetricNoise>),
 }
@@ -219,7 +227,7 @@ impl Comparison {
         });
         let unknown = missing.chain(doubts::lower_targets(base, new)).collect();
         let changes = side::between((base, new), (&sides.0, &sides.1), &pairs, &keys);
-        let found = Comparison {
+        let mut found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
             margin_percent: question.margins.percent_of(""),
@@ -235,6 +243,7 @@ impl Comparison {
                 .chain(doubts::of_lost_requests(&pairs, &sides))
                 .chain(doubts::of_neighbours(&sides))
                 .collect(),
+            frontiers: frontiers::sentences(base, new),
             points,
             only_base,
             only_new,
@@ -244,8 +253,10 @@ impl Comparison {
             has_losses: pairs.iter().any(loses),
             unknown,
             limits: limits::judge(&pairs, &sides, &question.limits, &compared),
+            requirement: None,
             noise: (compared.base_noise, compared.new_noise),
         };
+        found.requirement = found.requirement();
         match found.unanswered(question).filter(|_| !found.points.is_empty()) {
             None => Ok(found),
             Some((metric, instead)) => {

@@ -172,6 +172,7 @@ mod tests {
             changes: Vec::new(),
             nodes: None,
             doubts: Vec::new(),
+            frontiers: Vec::new(),
             points: vec![Pair {
                 settings: String::new(),
                 figures: (0..24).map(figure).collect(),
@@ -184,6 +185,7 @@ mod tests {
             has_losses: false,
             unknown: Vec::new(),
             limits: Vec::new(),
+            requirement: None,
             noise: (Vec::new(), Vec::new()),
         }
     }

@@ -116,6 +116,11 @@ pub struct Winner {
 pub enum WinReason {
     /// It has the best estimate.
     Best,
+    /// It is within the margin of the best and none of its launches failed or died.
+    NoDeaths {
+        /// The id of the config with the best estimate.
+        best: String,
+    },
     /// It is within the margin of the best and meets more of the other targets.
     MoreTargets {
         /// The id of the config with the best estimate.

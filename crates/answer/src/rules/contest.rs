@@ -17,6 +17,8 @@ pub struct Contender {
     pub located: Option<[f64; 2]>,
     /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
+    /// True if some of its launches failed or died.
+    pub has_died: bool,
     /// Number of changes from the defaults.
     pub changes: usize,
     /// For a search, the number of the plan's other targets that it meets.
@@ -52,6 +54,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     Best,
+    NoDeaths(usize),
     MoreTargets(usize),
     MorePerGpu(usize),
     FewerChanges(usize),
@@ -73,6 +76,7 @@ impl Reason {
     pub fn chosen(self, id: impl Fn(usize) -> String) -> WinReason {
         match self {
             Reason::Best => WinReason::Best,
+            Reason::NoDeaths(best) => WinReason::NoDeaths { best: id(best) },
             Reason::MoreTargets(best) => WinReason::MoreTargets { best: id(best) },
             Reason::MorePerGpu(best) => WinReason::MorePerGpu { best: id(best) },
             Reason::FewerChanges(best) => WinReason::FewerChanges { best: id(best) },
@@ -119,8 +123,8 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
     }
 }
 
-/// Returns the entrant with the best plain figure, or a preferable one within the margin of that figure: one that meets more of the other
-/// targets, has more throughput per GPU, or needs fewer changes.
+/// Returns the entrant with the best plain figure, or a preferable one within the margin of that figure: one that never died, meets
+/// more of the other targets, has more throughput per GPU, or needs fewer changes.
 fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     let plain = |at: usize| entrants[at].plain;
     let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
@@ -136,22 +140,23 @@ fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
         entrant.plain.is_some_and(|value| margin.holds(value, best_value, unit))
             && located.is_none_or(|([_, most], [middle, _])| margin.holds(most, middle, unit))
     };
-    let mut near: Vec<usize> = all.filter(is_near).collect();
-    let most = near.iter().map(|at| entrants[*at].other_targets).max()?;
-    near.retain(|at| entrants[*at].other_targets == most);
-    if !near.contains(&best) {
-        let chosen = settled_by_changes(entrants, &most_per_gpu(entrants, &near, margin), prefer)?;
-        return Some((chosen, Reason::MoreTargets(best)));
-    }
-    let near = most_per_gpu(entrants, &near, margin);
-    let chosen = settled_by_changes(entrants, &near, prefer)?;
-    Some(match chosen {
-        chosen if chosen == best => (best, Reason::Best),
-        chosen if !near.contains(&best) => (chosen, Reason::MorePerGpu(best)),
+    let (dead, alive): (Vec<usize>, Vec<usize>) = all.filter(is_near).partition(|at| entrants[*at].has_died);
+    let sound = if alive.is_empty() { dead } else { alive };
+    let most = sound.iter().map(|at| entrants[*at].other_targets).max()?;
+    let meets_most = |at: &usize| entrants[*at].other_targets == most;
+    let versatile: Vec<usize> = sound.iter().copied().filter(meets_most).collect();
+    let efficient = most_per_gpu(entrants, &versatile, margin);
+    let chosen = settled_by_changes(entrants, &efficient, prefer)?;
+    let reason = match chosen {
+        chosen if chosen == best => Reason::Best,
+        _ if !sound.contains(&best) => Reason::NoDeaths(best),
+        _ if !versatile.contains(&best) => Reason::MoreTargets(best),
+        _ if !efficient.contains(&best) => Reason::MorePerGpu(best),
         // Equal estimates need no reason.
-        chosen if entrants[chosen].changes == entrants[best].changes => (chosen, Reason::Best),
-        chosen => (chosen, Reason::FewerChanges(best)),
-    })
+        chosen if entrants[chosen].changes == entrants[best].changes => Reason::Best,
+        _ => Reason::FewerChanges(best),
+    };
+    Some((chosen, reason))
 }
 
 /// Returns the entrants whose throughput per GPU is within the margin of the highest; all of them if some lack the figure.

@@ -34,6 +34,22 @@ fn a_clear_winner_stands_alone_and_the_others_are_ruled_out() {
 }
 
 #[test]
+fn within_the_margin_a_server_that_never_died_wins() {
+    let mut own = asking(&[]);
+    server(&mut own, "dies", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "sound", 4, "8", &[(99.5, 50.0)]);
+    server(&mut own, "slow", 0, "8", &[(98.5, 50.0)]);
+    own.configs[0].facts.deaths = 1;
+    let found = answer(own.clone());
+    assert_eq!(winner(&found), "sound");
+    let best = "dies".to_owned();
+    let chosen = &found.questions[0].winner.as_ref().expect("a winner").chosen;
+    assert_eq!(*chosen, WinReason::NoDeaths { best });
+    own.configs[1].facts.deaths = 1;
+    assert_eq!(winner(&answer(own)), "dies", "all that are near died");
+}
+
+#[test]
 fn within_the_margin_fewer_changes_win_and_say_so() {
     let mut own = asking(&[]);
     server(&mut own, "plain", 0, "8", &[(99.5, 50.0)]);

@@ -199,6 +199,9 @@ pub struct Search {
     /// Names of doubts about the bounded metrics at this load. Disturbances and failed requests are left out, as for points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// Reasons why this load may not last, each a sentence without its full stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_not_last: Vec<String>,
 }
 
 /// The limit that a search found on one start.

@@ -24,6 +24,7 @@ mod prior;
 mod remark;
 mod rules;
 mod run_figures;
+mod warning;
 
 pub use asked::*;
 pub use compare::{ComparisonInput, Limit, compare, verdict};

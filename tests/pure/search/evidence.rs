@@ -138,8 +138,8 @@ fn answer_of_a_slow_server(requests: u64) -> Answer {
 fn a_rate_that_outruns_the_server_is_said_to() {
     let answer = answer_of_a_slow_server(6000);
     assert_eq!(answer.found, Found::Beyond(400.0), "{answer:?}");
-    let mut notes = answer.notes.iter();
-    let says = notes.any(|note| note.contains("only 75.0 of 400 requests per second were answered"));
+    let mut reasons = answer.may_not_last.iter();
+    let says = reasons.any(|note| note.contains("only 75.0 of 400 requests per second were answered"));
     assert!(says, "{answer:?}");
 }
 

@@ -51,6 +51,12 @@ pub fn warnings(
     if let Some(codes) = doubts(experiment, question, winner) {
         found.push(Warning::Doubtful { codes: codes.clone() });
     }
+    if let Goal::Load { target, .. } = &question.goal {
+        let mut searches = experiment.searches.iter();
+        let own = searches.find(|search| is_own(search, question, target, winner));
+        let reasons = own.map_or_else(Vec::new, |own| own.may_not_last.clone());
+        found.extend((!reasons.is_empty()).then_some(Warning::MayNotLast { reasons }));
+    }
     let (own, others) = nodes(experiment, question, &config.id);
     if !own.is_empty() && !others.is_subset(&own) {
         found.push(Warning::OtherNodes {

@@ -60,6 +60,17 @@ fn a_doubt_about_the_load_found_is_a_warning() {
 }
 
 #[test]
+fn a_load_that_may_not_last_is_a_warning() {
+    let mut own = searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]);
+    for search in &mut own.searches {
+        search.may_not_last = vec![format!("reason of {}", search.config)];
+    }
+    let warnings = answer(own).questions[0].warnings.clone();
+    let reasons = vec!["reason of b".to_owned()];
+    assert!(warnings.contains(&Warning::MayNotLast { reasons }), "{warnings:?}");
+}
+
+#[test]
 fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
     let chosen = |loads: &[(&str, f64, usize, f64)]| {
         let found = answer(searched(loads));

@@ -89,6 +89,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         starts: starts.collect(),
         disturbed: (answer.disturbed as u32, answer.probes as u32),
         doubts: doubts.into_iter().collect(),
+        may_not_last: answer.may_not_last,
     })
 }
 

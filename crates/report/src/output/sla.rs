@@ -117,7 +117,7 @@ pub(crate) fn notes(result: &SearchResult<'_>) -> String {
     }
     match (result.answer(), result.given_up()) {
         _ if result.is_open() => highest_so_far(result),
-        (Some(answer), _) => answer.disturbance(in_words).iter().chain(&answer.notes).join("; "),
+        (Some(answer), _) => answer.disturbance(in_words).iter().chain(answer.remarks()).join("; "),
         (None, Some(failure)) => {
             let (cause, so_far) = (failure.cause.in_words(), highest_so_far(result));
             format!("{cause}: {}; {so_far}", failure.detail)

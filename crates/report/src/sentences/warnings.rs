@@ -42,6 +42,7 @@ fn sentence(warning: &Warning) -> Option<String> {
             let codes = codes.iter().map(|code| in_words(code));
             format!("Its figure is in doubt: {}.", codes.format(", "))
         }
+        Warning::MayNotLast { reasons } => format!("Warning: its load may not last: {}.", reasons.join("; ")),
         Warning::OtherNodes { own, others } => format!(
             "It was measured on {}, others on {}; a difference may come from the nodes.",
             own.join(", "),

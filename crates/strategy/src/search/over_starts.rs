@@ -2,6 +2,7 @@
 
 use super::Vary;
 use super::target::{Answer, Found};
+use std::collections::BTreeSet;
 
 /// Combines the answers of several starts for one target, in their order; `None` if there are none. The combined load is one that was
 /// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If no load meets the
@@ -34,6 +35,11 @@ pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
             notes.push(note.clone());
         }
     }
+    let all = answers
+        .iter()
+        .flat_map(|answer| &answer.may_not_last)
+        .collect::<BTreeSet<&String>>();
+    let may_not_last = all.into_iter().cloned().collect();
     let probes = answers.iter().map(|answer| answer.probes).sum();
     let disturbed = answers.iter().map(|answer| answer.disturbed).sum();
     let disturbances = answers.iter().flat_map(|answer| answer.disturbances.clone()).collect();
@@ -73,6 +79,7 @@ pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
         disturbed,
         disturbances,
         notes,
+        may_not_last,
         posterior: None,
     })
 }

@@ -54,6 +54,9 @@ pub struct Answer {
     pub disturbances: BTreeSet<String>,
     /// Notes for the reader, e.g. that the response is not monotone.
     pub notes: Vec<String>,
+    /// Reasons why the load found may not last, each a sentence without its full stop. They qualify the answer, as notes do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_not_last: Vec<String>,
     /// The distribution of the limit. `None` for an answer of several starts, and if no limit between two loads was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posterior: Option<LimitPosterior>,
@@ -66,6 +69,11 @@ impl Answer {
             Some(within) => format!("{}, within {:.0} %", self.found.word(), (within * 100.0).ceil()),
             None => self.found.word().to_owned(),
         }
+    }
+
+    /// Returns its notes, and the reasons why its load may not last.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.notes.iter().chain(&self.may_not_last)
     }
 
     /// Returns the disturbances: `3 of 12 runs disturbed (generator stalled)`; `None` if there are none. `in_words` gives a code in words.

@@ -65,9 +65,9 @@ impl View<'_> {
             self.overload_note(low),
             self.missing_note(found),
             self.undecided_note(found),
-            self.brief_note(found),
-            self.queue_note(found),
+            self.spoilt_note(found),
         ];
+        let may_not_last = [self.brief_note(found), self.queue_note(found)];
         let concerned = self.search.probes.iter().filter(|probe| self.target.concerns(probe));
         let disturbed = concerned.clone().filter(|probe| probe.is_disturbed());
         let Settings { vary, tolerance, .. } = self.search.settings;
@@ -84,6 +84,7 @@ impl View<'_> {
             disturbed: disturbed.clone().count(),
             disturbances: disturbed.flat_map(|probe| probe.disturbances.clone()).collect(),
             notes: notes.into_iter().flatten().collect(),
+            may_not_last: may_not_last.into_iter().flatten().collect(),
             posterior: self.posterior(found),
         }
     }
@@ -198,19 +199,28 @@ impl View<'_> {
         })
     }
 
-    /// Note for the lowest load at which runs are too short to show what happens when the rate lasts, of the answer and of those that
-    /// decided nothing.
+    /// Note for the lowest rate whose runs decided nothing because they were too short, unless those of the answer are.
+    fn spoilt_note(&self, found: Found) -> Option<String> {
+        let rates = self.spoilt().map(|probe| probe.question.value);
+        let lowest = rates.filter(|rate| self.brief(*rate).is_some()).reduce(f64::min)?;
+        self.brief(lowest).filter(|_| self.brief_note(found).is_none())
+    }
+
+    /// Note for an answer whose runs are too short to show what happens when the rate lasts.
     fn brief_note(&self, found: Found) -> Option<String> {
+        self.brief(found.value()?)
+    }
+
+    /// Says that runs at a rate are too short to show whether it lasts, if they are.
+    fn brief(&self, value: f64) -> Option<String> {
         let Settings { vary, requests, .. } = self.search.settings;
-        let seconds = |value: f64| requests.at(value) as f64 / value;
-        let undecided = self.spoilt().map(|probe| probe.question.value);
-        let rates = undecided.chain(found.value()).filter(|_| vary == Vary::RequestRate);
-        let value = rates.filter(|value| seconds(*value) < BRIEF_S).reduce(f64::min)?;
-        Some(format!(
-            "at {} a run sends all requests within {:.1} s, too short to show a lasting load; raise num_prompts",
-            self.load(value),
-            seconds(value)
-        ))
+        let seconds = requests.at(value) as f64 / value;
+        (vary == Vary::RequestRate && seconds < BRIEF_S).then(|| {
+            format!(
+                "at {} a run sends all requests within {seconds:.1} s, too short to show a lasting load; raise num_prompts",
+                self.load(value)
+            )
+        })
     }
 
     /// Note for a rate above the server's throughput: waiting times then depend on the number of requests in a run.

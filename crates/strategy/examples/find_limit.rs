@@ -26,6 +26,7 @@ fn main() -> Result<(), String> {
                         .collect(),
                     served: None,
                     throughput: None,
+                    is_outrun: false,
                     disturbances: Vec::new(),
                 });
             }

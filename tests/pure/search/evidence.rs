@@ -41,6 +41,7 @@ fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Pr
         readings: [(criterion.to_string(), reading.expect("it was measured"))].into(),
         served: Some(75.0),
         throughput: None,
+        is_outrun: false,
         disturbances: Vec::new(),
     }
 }
@@ -141,6 +142,40 @@ fn a_rate_that_outruns_the_server_is_said_to() {
     let mut reasons = answer.may_not_last.iter();
     let says = reasons.any(|note| note.contains("only 75.0 of 400 requests per second were answered"));
     assert!(says, "{answer:?}");
+}
+
+/// A server answers 75 requests in a second and lets all others wait, which its only target does not bound.
+#[test]
+fn a_rate_that_the_server_does_not_sustain_is_too_high() {
+    let criterion = Criterion::metric("p99_tpot_ms", "<=50").expect("valid in this test");
+    let target = Target {
+        name: "chat".into(),
+        criteria: vec![criterion],
+    };
+    let settings = Settings {
+        upper: 400.0,
+        ..Settings::new(Vary::RequestRate, vec![target])
+    };
+    let mut search = Search::new(settings.clone(), Seed::neighbour(400.0));
+    while let Err(question) = search.ask() {
+        let served = question.value.min(75.0);
+        let longer_ms = 1000.0 * (served.recip() - question.value.recip());
+        let request = |at: u64| RequestLatencies {
+            ttft_ms: 50.0 + longer_ms * at as f64,
+            tpot_ms: 20.0,
+            e2el_ms: 200.0 + longer_ms * at as f64,
+            ..RequestLatencies::default()
+        };
+        let requests: Vec<RequestLatencies> = (0..question.requests).map(request).collect();
+        let figure = |key: &str| (key == "request_throughput").then_some(served);
+        let probe = Probe::read(question, &settings.targets, settings.vary, figure, &requests, None);
+        search.add(&probe);
+    }
+    let answer = search.ask().expect("the loop ends with answers").remove(0);
+    let value = answer.found.value().expect("a load");
+    assert!((75.0..=93.75).contains(&value), "{answer:?}");
+    let mut notes = answer.notes.iter();
+    assert!(notes.any(|note| note.contains("does not sustain it")), "{answer:?}");
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
         readings,
         served: None,
         throughput: None,
+        is_outrun: false,
         disturbances: Vec::new(),
     }
 }
@@ -314,6 +315,7 @@ fn a_server_that_falls_under_load_bounds_the_search() {
                 readings: BTreeMap::new(),
                 served: None,
                 throughput: None,
+                is_outrun: false,
                 disturbances: Vec::new(),
             }),
             Err(question) => {
@@ -378,6 +380,7 @@ fn attainment_and_goodput_count_together() {
                     readings,
                     served: None,
                     throughput: None,
+                    is_outrun: false,
                     disturbances: Vec::new(),
                 });
             }

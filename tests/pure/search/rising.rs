@@ -38,6 +38,7 @@ fn measured(settings: &Settings, question: Question) -> Probe {
         readings,
         served: None,
         throughput: None,
+        is_outrun: false,
         disturbances: Vec::new(),
     }
 }
@@ -160,6 +161,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         readings: failed.collect(),
         served: None,
         throughput: None,
+        is_outrun: false,
         disturbances: Vec::new(),
     });
     // A search for the second target alone starts from its seed, as if nothing had been measured.

@@ -109,7 +109,7 @@ impl Search {
             view.target.name == question.target || (view.learns_at(question.value) && view.next_or_skip().is_err())
         };
         let open: Vec<&Target> = self.views().filter(learns).map(|view| view.target).collect();
-        Watch::over(question, open.into_iter())
+        Watch::over(question, self.settings.vary, open.into_iter())
     }
 
     /// Returns the lowest load whose run is expected to end in time.

@@ -3,7 +3,7 @@
 
 use super::Vary;
 use super::criterion::Criterion;
-use super::reading::Reading;
+use super::reading::{Reading, RequestLatencies};
 use super::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 pub const BRIEF_S: f64 = 3.0;
 /// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
 pub const KEEPS_UP: f64 = 0.8;
+/// Fewest requests that show whether the queue of a rate grows. At the rate that a server can just answer, chance alone makes the queue of
+/// so many grow as [`Question::outruns`] demands in 2 % of runs if service times are as random as arrivals, and in 0.03 % if they are equal.
+const ENOUGH: usize = 200;
 
 /// One run that a search asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,21 @@ impl Question {
     pub(super) fn is_brief(&self, vary: Vary) -> bool {
         vary == Vary::RequestRate && (self.requests as f64) < BRIEF_S * self.value
     }
+
+    /// Returns true if the rate outruns a server that answers `served` of the requests in a second. In a run that is too short, the time
+    /// that the last requests take on an idle server lowers that figure as well. So waiting alone must have made the run so long: in a
+    /// queue that grows steadily, the second half of the requests waits longer than the first, on average, by half of the time by which
+    /// the run becomes longer.
+    pub(super) fn outruns(&self, vary: Vary, served: Option<f64>, requests: &[RequestLatencies]) -> bool {
+        let waits = requests.iter().map(|request| request.ttft_ms / 1000.0);
+        let waits: Vec<f64> = waits.filter(|wait| wait.is_finite()).collect();
+        let (first, second) = waits.split_at(waits.len() / 2);
+        let mean = |waits: &[f64]| waits.iter().sum::<f64>() / waits.len() as f64;
+        let longer_s = waits.len() as f64 / self.value * (KEEPS_UP.recip() - 1.0);
+        let is_behind = vary == Vary::RequestRate && served.is_some_and(|served| served < KEEPS_UP * self.value);
+        let is_long = waits.len() >= ENOUGH && !self.is_brief(vary);
+        is_behind && is_long && mean(second) - mean(first) >= longer_s / 2.0
+    }
 }
 
 /// Measurement of one run. Several probes may have the same load.
@@ -52,6 +70,9 @@ pub struct Probe {
     /// Output tokens per second; `None` if the run was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
+    /// True if the run showed that the server does not sustain the rate, so that it is too high whatever the readings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_outrun: bool,
     /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It shows that a load
     /// misses a target only if the part of the miss that the disturbance explains is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,6 +88,7 @@ impl Probe {
             readings: BTreeMap::new(),
             served: None,
             throughput: None,
+            is_outrun: false,
             disturbances: Vec::new(),
         }
     }
@@ -96,9 +118,9 @@ impl Probe {
         self.stopped.is_none() && self.readings.is_empty() && !self.is_disturbed()
     }
 
-    /// Returns true if the server crashed or too many requests failed.
+    /// Returns true if the load is too high whatever the readings: the server crashed, too many requests failed, or the rate outran it.
     pub(super) fn is_overloaded(&self) -> bool {
-        self.stopped == Some(Verdict::Fail) && self.readings.is_empty()
+        self.is_outrun || (self.stopped == Some(Verdict::Fail) && self.readings.is_empty())
     }
 
     /// Returns true if all requests of a rate were sent at nearly the same time, and the server did not keep up. Had the rate lasted, the

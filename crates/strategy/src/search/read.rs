@@ -32,11 +32,13 @@ impl Probe {
             };
             Some((text, reading))
         });
+        let served = metric("request_throughput").filter(|_| cut.is_none());
         Probe {
+            is_outrun: question.outruns(vary, served, requests),
             question,
             stopped: cut.map(|cut| cut.verdict),
             readings: readings.collect(),
-            served: metric("request_throughput").filter(|_| cut.is_none()),
+            served,
             throughput: metric("output_throughput").filter(|_| cut.is_none()),
             disturbances: Vec::new(),
         }

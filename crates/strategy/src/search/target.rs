@@ -209,11 +209,12 @@ impl Target {
         };
         let side = |margin| Some((self.criteria.first()?, on_side(margin)));
         match (worst, probe.stopped) {
-            (Some((criterion, reading)), stopped) if complete || !reading.met => {
+            (Some((criterion, reading)), stopped) if !reading.met || (complete && !probe.is_outrun) => {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))
             }
-            // The server crashed: the load is too high, whatever the criterion. A run that another target stopped did not crash.
-            (None, _) if probe.is_overloaded() => side(FAR),
+            // The server crashed, or the rate outran it: the load is too high, whatever the criterion. A run that another target stopped did
+            // not crash.
+            _ if probe.is_overloaded() => side(FAR),
             (None, _) if complete => side(-FAR),
             _ => None,
         }
@@ -248,7 +249,8 @@ impl Target {
     /// Returns the least margin that a run may have had without the stalls of its generator. `None` if something else disturbed it, or the
     /// stalls are not known for each request.
     fn least_margin(&self, probe: &Probe) -> Option<f64> {
-        let is_known = probe.stopped.is_none() && probe.disturbances.iter().all(|code| code == STALLED);
+        let is_known =
+            !probe.is_outrun && probe.stopped.is_none() && probe.disturbances.iter().all(|code| code == STALLED);
         let bounding = self.criteria.iter().filter(|criterion| !criterion.wants_load());
         let readings = bounding.filter_map(|criterion| probe.reading(criterion));
         let least = readings.filter_map(|reading| Some(reading.margin() - reading.slack?));

@@ -4,8 +4,9 @@
 //! its end. If a server hangs or has died, all requests are late, although the load may be right. So failed requests do not count as late,
 //! and a run without any answer does not fail before its end.
 
+use super::Vary;
 use super::criterion::{RequestLimit, worst_ratio};
-use super::probe::Question;
+use super::probe::{KEEPS_UP, Question};
 use super::reading::{CLEAR, RequestLatencies};
 use super::target::Target;
 use super::verdict::{CriterionCounts, Verdict};
@@ -24,11 +25,14 @@ const AWAY_SHARE: f64 = 0.02;
 #[derive(Debug, Clone)]
 pub struct Watch {
     question: Question,
+    vary: Vary,
     criteria: Vec<CriterionTally>,
     /// Positions of each target's criteria; `None` for a criterion that is open until the end of the run.
     targets: Vec<Vec<Option<usize>>>,
     /// Number of requests that ended.
     ended: u64,
+    /// Number of requests in flight.
+    in_flight: u64,
     /// Number of ended requests that were sent after the first had ended.
     settled: u64,
     /// Number of failed requests among those that ended, and among the settled ones.
@@ -74,7 +78,7 @@ pub struct Cut {
 
 impl Watch {
     /// Returns a watch over the run that answers `question`, for the `open` targets.
-    pub(super) fn over<'a>(question: &Question, open: impl Iterator<Item = &'a Target>) -> Watch {
+    pub(super) fn over<'a>(question: &Question, vary: Vary, open: impl Iterator<Item = &'a Target>) -> Watch {
         let mut criteria: Vec<CriterionTally> = Vec::new();
         let targets = open.map(|target| {
             let positions = target.criteria.iter().map(|criterion| {
@@ -93,9 +97,11 @@ impl Watch {
         });
         Watch {
             question: question.clone(),
+            vary,
             targets: targets.collect(),
             criteria,
             ended: 0,
+            in_flight: 0,
             settled: 0,
             failed: [0; 2],
             is_answered: false,
@@ -130,6 +136,7 @@ impl Watch {
         self.failed[1] += u64::from(has_failed && is_settled);
         self.is_answered |= !has_failed;
         self.settled += u64::from(is_settled);
+        self.in_flight = in_flight;
         self.reached = self.reached.max(in_flight + 1);
         self.judge()
     }
@@ -138,7 +145,8 @@ impl Watch {
     pub fn note_underway(&mut self, underway: impl Iterator<Item = RequestLatencies>) -> Option<Cut> {
         self.underway = underway.collect();
         self.is_answered |= self.underway.iter().any(|request| request.ttft_ms < request.e2el_ms);
-        self.reached = self.reached.max(self.underway.len() as u64);
+        self.in_flight = self.underway.len() as u64;
+        self.reached = self.reached.max(self.in_flight);
         self.judge()
     }
 
@@ -150,6 +158,12 @@ impl Watch {
 
     fn is_disturbed(&self) -> bool {
         self.away > self.last_end.mul_f64(AWAY_SHARE).max(AWAY)
+    }
+
+    /// Returns false while so few requests of a rate have ended that only the whole run shows whether the server sustains it.
+    fn keeps_up(&self) -> bool {
+        let sent = (self.ended + self.in_flight) as f64;
+        self.vary != Vary::RequestRate || self.ended as f64 >= KEEPS_UP * sent
     }
 
     fn judge(&self) -> Option<Cut> {
@@ -201,7 +215,8 @@ impl Watch {
         let within = counts(watched.within, self.ended, self.settled);
         let (least, enough) = watched.needed;
         let failure = self.is_answered.then(|| beyond.failure(least)).flatten();
-        let (verdict, counts, (missing, by), reason) = match (failure, within.success(enough)) {
+        let success = within.success(enough).filter(|_| self.keeps_up());
+        let (verdict, counts, (missing, by), reason) = match (failure, success) {
             (Some(reason), _) => (Verdict::Fail, beyond, ("missed", "by over 25 %"), reason),
             (None, reason) => (Verdict::Pass, within, ("did not keep", "with 25 % to spare"), reason?),
         };
@@ -219,6 +234,10 @@ mod tests {
     use crate::search::Criterion;
 
     fn watch(bounds: &[(&str, &str)], requests: u64, confirm: bool) -> Watch {
+        watch_of(Vary::MaxConcurrency, bounds, requests, confirm)
+    }
+
+    fn watch_of(vary: Vary, bounds: &[(&str, &str)], requests: u64, confirm: bool) -> Watch {
         let criteria = bounds
             .iter()
             .map(|(key, bound)| Criterion::metric(key, bound).expect("valid in this test"));
@@ -233,7 +252,7 @@ mod tests {
             confirm,
             draw: 0,
         };
-        Watch::over(&question, [target].iter())
+        Watch::over(&question, vary, [target].iter())
     }
 
     fn request(ttft_ms: f64) -> RequestLatencies {
@@ -336,6 +355,16 @@ mod tests {
         let chat = [("p99_ttft_ms", "<=500")];
         assert_eq!(after(&mut watch(&chat, 5000, false), 1000, 100.0), Some(Verdict::Pass));
         assert_eq!(after(&mut watch(&chat, 5000, true), 1000, 100.0), None);
+    }
+
+    #[test]
+    fn a_rate_passes_early_only_if_the_server_keeps_up() {
+        let cut_with = |in_flight| {
+            let mut watch = watch_of(Vary::RequestRate, &[("p99_ttft_ms", "<=500")], 5000, false);
+            let mut cuts = (0..1000).map(|at| watch.note_end(request(100.0), span(at), in_flight));
+            cuts.any(|cut| cut.is_some())
+        };
+        assert_eq!((cut_with(7), cut_with(300)), (true, false));
     }
 
     #[test]

@@ -314,6 +314,7 @@ impl Actor {
                     readings: BTreeMap::new(),
                     served: None,
                     throughput: None,
+                    is_outrun: false,
                     disturbances: Vec::new(),
                 }))
             }),

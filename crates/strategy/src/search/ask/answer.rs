@@ -4,7 +4,7 @@
 use super::{RISK_ABOVE, RISK_BELOW, Settings, View};
 use crate::search::Vary;
 use crate::search::posterior::LimitPosterior;
-use crate::search::probe::{BRIEF_S, KEEPS_UP, Probe};
+use crate::search::probe::{BRIEF_S, KEEPS_UP};
 use crate::search::target::{Answer, Found, PooledLevel, at};
 
 impl View<'_> {
@@ -151,15 +151,17 @@ impl View<'_> {
         ))
     }
 
-    /// Note for a limit below a load that gave no figures at all: no criterion explains its position.
+    /// Note for a limit below a load that was too high whatever its figures: no criterion explains its position.
     fn overload_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
-        let is_overloaded = at(&self.search.probes, failed).any(Probe::is_overloaded);
-        is_overloaded.then(|| {
-            format!(
-                "at {} the run itself failed; see its cause in summary.csv",
-                self.load(failed)
-            )
+        let load = self.load(failed);
+        let mut overloaded = at(&self.search.probes, failed).filter(|probe| probe.is_overloaded());
+        Some(match overloaded.next()?.served {
+            Some(served) => format!(
+                "at {load} only {served:.1} requests per second were answered, and requests waited longer and longer: the \
+                 server does not sustain it"
+            ),
+            None => format!("at {load} the run itself failed; see its cause in summary.csv"),
         })
     }
 
@@ -233,8 +235,8 @@ impl View<'_> {
             .reduce(f64::max)?;
         (served < KEEPS_UP * value).then(|| {
             format!(
-                "only {served:.1} of {value} requests per second were answered: the queue was still growing, or the run was \
-                 too short to tell; send more (num_prompts) before you plan for this rate"
+                "only {served:.1} of {value} requests per second were answered, in a run too short to show whether the queue \
+                 grows; send more (num_prompts) before you plan for this rate"
             )
         })
     }

@@ -5,6 +5,7 @@
 use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::journal::Recorder;
+use crate::plan::Exec;
 use crate::run::activity_lock::ActivityLock;
 use crate::run::lease::{BEAT, Lease};
 use crate::run::node::{Allocation, Node};
@@ -66,7 +67,7 @@ impl<'a> Scheduler<'a> {
     ) -> Scheduler<'a> {
         let release_wait = match node {
             None => ReleaseWait::now().await,
-            Some(_) => ReleaseWait::patient(sweep.plan.exec.wait).await,
+            Some(_) => ReleaseWait::patient(sweep.plan.exec.wait.unwrap_or(Exec::WAIT)).await,
         };
         let node = node.unwrap_or(Node::UNDIVIDED);
         node.leave_server_cores();
@@ -178,15 +179,15 @@ impl<'a> Scheduler<'a> {
                 continue;
             }
             let is_idle = |number: &u32| held.iter().all(|gpu| gpu.index != *number);
-            let idle = free.iter().copied().filter(is_idle).collect();
-            if let Some((start, mut allocation)) = self.take(idle, under_way) {
+            let mut idle = free.iter().copied().filter(is_idle).collect();
+            if let Some((start, mut allocation)) = self.take(&mut idle, under_way) {
                 self.held_since.set(None);
                 self.is_announced.set(false);
                 allocation._claims.extend(claim.flatten().filter(|_| start.is_alone()));
                 return Ok(Some((start, allocation)));
             }
             drop(claim);
-            self.await_others(&free, under_way.is_empty(), writer).await?;
+            self.await_others(&free, &idle, under_way.is_empty(), writer).await?;
         }
     }
 
@@ -218,8 +219,8 @@ impl<'a> Scheduler<'a> {
         true
     }
 
-    /// Takes the first group that fits on these GPUs. GPUs that another vsweep has claimed since are left out.
-    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Allocation>]) -> Option<(Start, Allocation)> {
+    /// Takes the first group that fits on these GPUs. Removes GPUs that another vsweep has claimed since.
+    fn take(&self, idle: &mut Vec<u32>, under_way: &[Rc<Allocation>]) -> Option<(Start, Allocation)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
             let has_set = |start: &Start, gpus: u32| {
@@ -233,7 +234,7 @@ impl<'a> Scheduler<'a> {
             let (start, need) = &waiting[index];
             let (set, is_alone, need) = (start.set, start.is_alone(), *need);
             let gpus = match set {
-                None => choose(&idle, need.gpus as usize),
+                None => choose(idle, need.gpus as usize),
                 Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
             };
             // Other vsweeps must keep off all GPUs while a group runs alone.
@@ -273,12 +274,17 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     ///
     /// The GPUs are still in use after the plan's limit, and no group of this sweep runs.
-    async fn await_others(&self, free: &[u32], is_idle: bool, writer: &SessionWriter<'_>) -> Result<()> {
+    async fn await_others(&self, free: &[u32], idle: &[u32], is_idle: bool, writer: &SessionWriter<'_>) -> Result<()> {
         let since = self.held_since.get().filter(|_| is_idle).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
-        let limit = self.sweep.plan.exec.wait;
-        // An optimisation chooses further starts, which may need fewer GPUs. Workers choose only with their lease.
-        let is_held = is_idle && since.elapsed() >= limit.min(PATIENCE);
+        let plan = self.sweep.plan;
+        let limit = plan.gpu_wait(writer.look(|state| match plan.optimize {
+            Some(_) => state.time_of_optimization(),
+            None => state.time_of_work(),
+        }));
+        // An optimisation chooses further starts, which may need fewer GPUs. Without any, it would choose with no new results. Workers choose
+        // only with their lease.
+        let is_held = is_idle && !idle.is_empty() && since.elapsed() >= limit.min(PATIENCE);
         if is_held && self.share.is_none() && self.is_rolling() && self.begin_round(writer) {
             return Ok(());
         }

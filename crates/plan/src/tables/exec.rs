@@ -1,11 +1,9 @@
 //! The `[exec]` table: how many servers run at once.
 
 use crate::forms::{Exclusive, Resource, SideBySide};
-use crate::{Condition, FromNode, Kind, Node, Params, Program, Reader, ServeCommand, Side, table};
+use crate::{Condition, FromNode, Kind, Node, Params, Plan, Program, Reader, ServeCommand, Side, table};
 use std::time::Duration;
 
-/// Default of `wait`.
-const WAIT: Duration = Duration::from_secs(10 * 60);
 /// Maximum of `parallel`, which is more servers than any machine can run.
 const MOST_SERVERS: u32 = 1024;
 
@@ -20,8 +18,8 @@ table! {
         ),
         /// GPUs of each server. Default: tensor × pipeline × data parallel size, from its flags. 0: none.
         pub gpus: Option<u32> = whole(0..=1024),
-        /// Time to wait for GPUs that are in use by others, e.g. `10m` (default).
-        pub wait: Duration = key().or(WAIT),
+        /// Time to wait for GPUs in use by others. Default: the rest of `optimize.budget` or `max_time`, else `10m`.
+        pub wait: Option<Duration>,
         /// Starts no server while another one is measured. Default: true for servers on GPUs; false for the simulator and without GPUs. Not
         /// with a `runner` that loads the engine itself.
         pub starts_apart: Option<bool>,
@@ -45,6 +43,9 @@ pub enum Parallel {
 }
 
 impl Exec {
+    /// Time to wait for GPUs that others use, if nothing limits the time of work.
+    pub const WAIT: Duration = Duration::from_secs(10 * 60);
+
     /// Returns true if a server with these parameters always runs alone.
     pub fn is_exclusive(&self, params: &Params) -> bool {
         let conditions = self.exclusive.as_ref();
@@ -62,6 +63,15 @@ impl Exec {
             let message = "servers without GPUs cannot be packed by GPUs";
             reader.object(gpus.span, message, "say how many run at once: parallel = 4");
         }
+    }
+}
+
+impl Plan {
+    /// Returns the longest time to wait for GPUs that others use, after `spent` of the time that work may take.
+    pub fn gpu_wait(&self, spent: Duration) -> Duration {
+        let budget = self.optimize.as_ref().and_then(|optimize| optimize.budget);
+        let left = budget.or(self.max_time).map(|most| most.saturating_sub(spent));
+        self.exec.wait.or(left).unwrap_or(Exec::WAIT)
     }
 }
 
@@ -101,6 +111,23 @@ fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Optimize;
+
+    #[test]
+    fn gpus_of_others_are_waited_for_as_long_as_the_budget_lasts() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        let mut plan = Plan::default();
+        assert_eq!(plan.gpu_wait(hours(1)), Exec::WAIT);
+        plan.max_time = Some(hours(3));
+        assert_eq!(plan.gpu_wait(hours(1)), hours(2));
+        plan.optimize = Some(Optimize {
+            budget: Some(hours(6)),
+            ..Optimize::default()
+        });
+        assert_eq!(plan.gpu_wait(hours(1)), hours(5));
+        plan.exec.wait = Some(hours(1));
+        assert_eq!(plan.gpu_wait(hours(5)), hours(1));
+    }
 
     #[test]
     fn starts_of_real_servers_on_gpus_are_kept_apart_unless_the_plan_says_otherwise() {

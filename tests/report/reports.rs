@@ -513,6 +513,24 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
 }
 
 #[test]
+fn servers_that_are_alike_have_one_curve_and_few_have_a_colour() {
+    let (_folder, directory) = write(&crowded());
+    let charts = charts_of(&directory, &ReportOptions::default());
+    let chart = charts.iter().find(|chart| chart.name == "families").expect("drawn");
+    let series = chart.panels[0].series.iter();
+    let curves = series
+        .filter(|series| matches!(series.style, Style::Curve(_)))
+        .collect::<Vec<_>>();
+    assert!(!curves.is_empty(), "{chart:?}");
+    for curve in curves {
+        assert!(matches!(curve.style, Style::Curve(..=5)), "{curve:?}");
+        let is_alike = curve.name.contains("(alike: ") || curve.name.ends_with(", other settings");
+        assert!(is_alike, "{curve:?}");
+    }
+    assert!(chart.note.contains("Alike: "), "{}", chart.note);
+}
+
+#[test]
 fn curves_that_differ_have_panels_and_lose_no_point() {
     let (_folder, directory) = write(&Experiment {
         figures: |server, load| {

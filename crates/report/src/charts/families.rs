@@ -1,7 +1,8 @@
 //! Charts of throughput per GPU against speed per user, with one curve for each server config. The load varies along a curve. If there are
-//! few servers, each has its own colour; otherwise the colour shows the setting that explains most.
+//! few servers, each has its own colour; otherwise those that cannot be distinguished have one curve, and the colour shows the setting that
+//! explains most.
 
-use super::multiples::groups;
+use super::multiples::{groups, order};
 use super::{ChartContext, of_workload};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::findings::ranking::{Ranking, sort};
@@ -9,9 +10,9 @@ use crate::findings::variation::{name_workload, settings, swept, varying_within}
 use crate::ordered::{Order, Ordered};
 use crate::texts::words::{axis_title, short_name, short_setting, throughput_in_words};
 use itertools::Itertools;
+use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
-use vsweep_record::table::MetricSet;
-use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, MetricSet, PlacedPoint, Section, Spread, Tradeoff};
 
 /// Maximum number of servers that have a colour each.
 const MOST_COLOURS: usize = 6;
@@ -59,18 +60,46 @@ fn draw(
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
     }
-    let leading = server_columns.first().copied();
-    let each_has_colour = families.len() <= MOST_COLOURS;
-    if !each_has_colour {
-        let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
-        families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
-    }
     let front = tradeoff
         .frontier
         .iter()
         .map(|at| tradeoff.placed[*at].point.row)
         .collect_vec();
     let on_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
+    let is_chosen = |family: &[&PlacedPoint<'_>]| family.iter().any(|own| subject.is_among(own.point, recommended));
+    // The rows of servers that cannot be distinguished from another one, by the first row of that one.
+    let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    if families.len() > MOST_COLOURS {
+        // Of servers that are alike, a recommended one is drawn, else one on the frontier.
+        families.order_by_key(|family| (!is_chosen(family), !on_front(family)));
+        for family in std::mem::take(&mut families) {
+            let row = family[0].point.row;
+            match families.iter().find(|drawn| are_alike(drawn, &family, load)) {
+                Some(drawn) => alike.entry(drawn[0].point.row).or_default().push(row),
+                None => families.push(family),
+            }
+        }
+        families.order_by(|a, b| order(&server_columns, a[0].point.row, b[0].point.row));
+    }
+    let name = |family: &[&PlacedPoint<'_>]| {
+        let row = family[0].point.row;
+        let own = settings(&named, row);
+        let Some([first, others @ ..]) = alike.get(&row).map(Vec::as_slice) else {
+            return own;
+        };
+        let differs = |column: &&Column| column.cells.at(row) != column.cells.at(*first);
+        let first = settings(&named.iter().copied().filter(differs).collect_vec(), *first);
+        match others.len() {
+            0 => format!("{own} (alike: {first})"),
+            more => format!("{own} (alike: {first} and {more} more)"),
+        }
+    };
+    let leading = server_columns.first().copied();
+    let each_has_colour = families.len() <= MOST_COLOURS;
+    if !each_has_colour {
+        let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
+        families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
+    }
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
     let colour_of = |family: &Vec<&PlacedPoint<'_>>| {
         let row = family[0].point.row;
@@ -84,15 +113,15 @@ fn draw(
         let place = shown.iter().position(|known| *known == colour);
         let left = || colours.iter().unique().filter(|own| !shown.contains(own)).count();
         // Of the servers with the same setting, the best one gets its colour. Others get a colour of their own if they are on the frontier
-        // and enough colours are left.
+        // and enough colours are left. Servers on the frontier have a colour in any case.
         let has_own = match place {
-            None => shown.len() < MOST_CURVES,
-            Some(_) => on_front(family) && shown.len() + left() < MOST_CURVES,
+            None => shown.len() < if on_front(family) { MOST_CURVES } else { MOST_COLOURS },
+            Some(_) => on_front(family) && shown.len() + left() < MOST_COLOURS,
         };
         match place {
             _ if has_own => {
                 let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
-                series.push(Series::new(settings(&named, family[0].point.row), style, curve));
+                series.push(Series::new(name(family), style, curve));
                 shown.push(colour);
             }
             Some(place) if on_front(family) => {
@@ -128,11 +157,15 @@ fn draw(
         0 => String::new(),
         more => format!(" Not drawn: {}.", show_many(more as u64, "slower server")),
     };
+    let merged = match alike.is_empty() {
+        true => "",
+        false => " Alike: at each load the intervals overlap; one of these servers is drawn.",
+    };
     let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
     let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let note = format!(
-        "One curve per server; the number next to a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+        "One curve per server; the number next to a point is its load ({}). {}p and to the right is better.{best}{merged}{left_out}",
         short_name(&load.name),
         match (subject.points.has_estimates(), is_repeated) {
             (true, _) => "Estimates; u",
@@ -145,6 +178,19 @@ fn draw(
     let throughput = throughput_in_words(&tradeoff.y.metric);
     let title = of_workload(&format!("Each server: {throughput} against speed per user"), &workload);
     Some(subject.chart(title, note, vec![panel]))
+}
+
+/// Returns true if two servers were measured under the same loads, and the intervals of both figures overlap at each.
+fn are_alike(a: &[&PlacedPoint<'_>], b: &[&PlacedPoint<'_>], load: &Column) -> bool {
+    let overlap = |a: &Spread, b: &Spread| {
+        let ((low, high), (least, most)) = (a.reach(), b.reach());
+        low <= most && least <= high
+    };
+    let is_alike = |(a, b): (&&PlacedPoint<'_>, &&PlacedPoint<'_>)| {
+        let is_same_load = load.cells.at(a.point.row) == load.cells.at(b.point.row);
+        is_same_load && overlap(&a.x, &b.x) && overlap(&a.y, &b.y)
+    };
+    a.len() == b.len() && a.iter().zip(b).all(is_alike)
 }
 
 /// Removes the label of a mark if another mark at about the same place has the same label.

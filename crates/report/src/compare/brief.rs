@@ -109,7 +109,7 @@ fn share(lengths: [usize; 3], room: usize) -> [usize; 3] {
 fn aligned(heads: &[&str], tables: &[Vec<Vec<String>>], has_common_starts: bool) -> Vec<String> {
     let head = heads.iter().map(|&head| head.to_owned()).collect_vec();
     let without = |dropped: &[&str]| {
-        let is_shown = |head: &str| !dropped.contains(&head) && !(has_common_starts && head == STARTS);
+        let is_shown = |head: &str| !(dropped.contains(&head) || has_common_starts && head == STARTS);
         let shown = |row: &Vec<String>| {
             let kept = heads.iter().zip(row).filter(|(head, _)| is_shown(head));
             kept.map(|(_, cell)| cell.clone()).collect_vec()

@@ -16,9 +16,9 @@ const SCALES: [f64; FIGURES] = [1.0, 1.0, 2.0];
 const BETWEEN_FIGURES: f64 = 0.5;
 
 /// Sizes of the error of a server that are considered, as standard deviations of the logarithm of its figures.
-const SHARED: [f64; 7] = [0.003, 0.006, 0.012, 0.024, 0.048, 0.096, 0.192];
+const SHARED: [f64; 8] = [0.006, 0.012, 0.024, 0.048, 0.096, 0.192, 0.384, 0.768];
 /// Sizes of the error of a single figure that are considered.
-const OWN: [f64; 7] = SHARED;
+const OWN: [f64; 7] = [0.003, 0.006, 0.012, 0.024, 0.048, 0.096, 0.192];
 
 /// Median of the log-normal prior of the error of a server. The model missed unseen configs of an H100 by 1 to 8 %.
 const LIKELY_SHARED: f64 = 0.02;
@@ -104,6 +104,16 @@ impl Belief {
             }
         }
         sum
+    }
+
+    /// Returns the belief with all variances this many times as large.
+    pub fn widened(self, factor: f64) -> Belief {
+        Belief {
+            covariance: self.covariance.map(|row| row.map(|value| factor * value)),
+            shared: factor * self.shared,
+            own: factor * self.own,
+            ..self
+        }
     }
 
     /// Returns the standard deviation of the logarithm of one constant.

@@ -20,6 +20,7 @@ use super::spread::{ServerConstants, Special, Z};
 use super::{Budget, TimeFactor, Unknown};
 use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
+use crate::stats::dot;
 use crate::units::show_many;
 pub use constants::{COUNT, applies};
 pub use fit::{Case, Load, NAMES};
@@ -128,11 +129,13 @@ impl Twin {
     /// [`Unknown::TooMuch`] if that takes more computing than the budget allows, [`Unknown::Because`] if a run cannot be played.
     pub fn fitted(cost: &CostModel, measured: &Measurements, budget: &Budget) -> Result<Twin, Unknown> {
         let (belief, rows) = fit(&measured.cases, budget)?;
+        let check = CrossValidation::of(&rows);
+        let belief = belief.widened(check.excess());
         let durations: Vec<&Row> = rows.iter().filter(|row| row.figure == 0).collect();
         let variances = durations.iter().map(|row| belief.variance(&row.slopes));
         Ok(Twin {
             constants_variance: variances.sum::<f64>() / durations.len().max(1) as f64,
-            score: score(&rows),
+            score: check.median_error(),
             belief,
             starts: Starts::after(&measured.starts),
             kv_blocks: KV_PRIOR.after(&measured.kv_blocks),
@@ -306,29 +309,53 @@ fn rounded(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Returns the median error of the logarithms of durations, each server's predicted from the figures of the others.
-fn score(rows: &[Row]) -> Option<f64> {
-    let servers = rows.iter().map(|row| row.server).max()? + 1;
-    let mut errors = Vec::new();
-    for server in 0..servers {
-        let (own, others): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(|row| row.server == server);
-        if own.is_empty() || others.is_empty() {
-            continue;
+/// Weight, in servers, of the assumption that the deviations of predictions are right.
+const TRUSTED_SERVERS: f64 = 6.0;
+
+/// The errors of predictions of each server by the figures of the others.
+#[derive(Debug, Default)]
+struct CrossValidation {
+    /// Errors of the logarithms of durations.
+    durations: Vec<f64>,
+    /// For each server, the mean square of its errors, each divided by the deviation that was predicted for it.
+    squares: Vec<f64>,
+}
+
+impl CrossValidation {
+    fn of(rows: &[Row]) -> CrossValidation {
+        let servers = rows.iter().map(|row| row.server + 1).max().unwrap_or(0);
+        let mut check = CrossValidation::default();
+        for server in 0..servers {
+            let (own, others): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(|row| row.server == server);
+            if own.is_empty() || others.is_empty() {
+                continue;
+            }
+            let belief = Belief::after(&others);
+            let miss = |row: &Row| row.value - dot(&row.slopes, &belief.mean);
+            let square = |row: &Row| {
+                let variance = belief.variance(&row.slopes) + belief.model_variance(row.figure) + row.sampling;
+                miss(row).powi(2) / variance
+            };
+            check
+                .squares
+                .push(own.iter().map(square).sum::<f64>() / own.len() as f64);
+            let durations = own.iter().filter(|row| row.figure == 0);
+            check.durations.extend(durations.map(|row| miss(row).abs()));
         }
-        let belief = Belief::after(&others);
-        let miss = |row: &Row| {
-            let predicted: f64 = row
-                .slopes
-                .iter()
-                .zip(&belief.mean)
-                .map(|(slope, mean)| slope * mean)
-                .sum();
-            (row.value - predicted).abs()
-        };
-        errors.extend(own.iter().filter(|row| row.figure == 0).map(miss));
+        check.durations.sort_by(f64::total_cmp);
+        check
     }
-    errors.sort_by(f64::total_cmp);
-    errors.get(errors.len() / 2).copied()
+
+    /// Median error of the logarithms of durations.
+    fn median_error(&self) -> Option<f64> {
+        self.durations.get(self.durations.len() / 2).copied()
+    }
+
+    /// Factor, at least 1, by which the variances of predictions were too small.
+    fn excess(&self) -> f64 {
+        let seen: f64 = self.squares.iter().sum();
+        ((TRUSTED_SERVERS + seen) / (TRUSTED_SERVERS + self.squares.len() as f64)).max(1.0)
+    }
 }
 
 const _: () = assert!(FIGURES == NAMES.len() && COUNT == CONSTANTS.len());

@@ -22,7 +22,7 @@ mod worker;
 
 pub use external::{
     AIPERF_RESULT, LOG, LoadSpec, RESULT, command_line, figures_contradiction, judge, judge_hits, load_contradiction,
-    measured, params_of, read_params, read_result, read_results, remedy_for_figure, speaks_vllm_bench,
+    measured, params_of, read_params, read_result, read_results, remedy_for_figure, speaks_vllm_bench, warms_up,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

@@ -6,7 +6,7 @@ use super::{Changes, Sweep};
 use crate::agenda::{Task, kept_metrics};
 use crate::bench::{
     LoadSpec, Measurement, figures_contradiction, judge, load_contradiction, measured, of_engine, params_of,
-    read_result,
+    read_result, warms_up,
 };
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::validity::{Code, Doubt};
 use std::path::Path;
 
 /// Remark on every imported run.
-const REMARK: &str = "imported from a tree of vLLM; which start of the server it was measured on is not known";
+const REMARK: &str = "imported from a directory of vLLM's sweep; the server start on which it was measured is unknown";
 
 /// One run of another program.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl ImportedRun {
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {
-            Some(error) => Err(error.as_str().unwrap_or("it gives no reason").to_owned()),
+            Some(error) => Err(error.as_str().unwrap_or("the file gives no reason").to_owned()),
             None => match figures_contradiction(&content) {
                 Some(contradiction) => return Err(contradiction),
                 None if !measured(&content).any(|(_, value)| value.is_number()) => {
@@ -58,16 +58,16 @@ impl ImportedRun {
 pub fn import_results(
     plan: &Plan,
     matrix: &Matrix,
-    mut runs: Vec<Vec<ImportedRun>>,
+    runs: Vec<Vec<ImportedRun>>,
     recorder: &mut Recorder,
 ) -> Result<Vec<String>> {
     begin(plan, matrix, recorder)?;
-    runs.reverse();
+    let mut runs = runs.into_iter();
     let mut lost_names = Vec::new();
     for server in matrix.servers() {
         let points: Vec<(Point, Vec<ImportedRun>)> = matrix
             .points_of(&server)
-            .map(|point| (point, runs.pop().unwrap_or_default()))
+            .map(|point| (point, runs.next().unwrap_or_default()))
             .collect();
         if points.iter().all(|(_, runs)| runs.is_empty()) {
             continue;
@@ -142,7 +142,11 @@ fn record(
         measured.doubts.extend(of_other_load(&measured, server, point));
     }
     // vsweep doubts its own first runs without a warm-up in the same way.
-    if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
+    if run.run == 0
+        && measured.failure.is_none()
+        && plan.bench.warmup == Warmup::Requests(0)
+        && !warms_up(&point.params, point.argv.as_deref())
+    {
         let detail = "the first run of this load, without warm-up";
         measured.doubts.push(Doubt::new(Code::ColdServer, detail));
     }
@@ -174,12 +178,6 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
         models: &models,
     };
     load_contradiction(&measured.result.values, asked)
-}
-
-/// Returns true if the client performed a warm-up.
-fn warms_up(point: &Point) -> bool {
-    let params = point.argv.as_deref().and_then(params_of).unwrap_or_default();
-    spelling::find(&params, "num_warmups").is_some_and(|count| count != "0")
 }
 
 /// Returns the client's measurements: all keys before the number of the run, except those that the sweep overwrote.

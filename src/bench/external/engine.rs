@@ -3,7 +3,7 @@
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
-use crate::plan::{Offline, Params, ServeCommand, show, spelling};
+use crate::plan::{Offline, Params, ServeCommand, number_or_text, show, spelling};
 use serde_json::{Map, Value, json};
 
 /// Percentiles that become columns. These benchmarks repeat too seldom for finer ones.
@@ -128,6 +128,13 @@ pub fn params_of(argv: &[String]) -> Option<Params> {
     is_serve.then(|| read_params(argv))
 }
 
+/// Returns true if the parameters of a benchmark, or the flags of its `vllm bench serve` command line, ask for warm-up requests.
+pub fn warms_up(params: &Params, argv: Option<&[String]>) -> bool {
+    let given = argv.and_then(params_of);
+    let count = spelling::find(given.as_ref().unwrap_or(params), "num_warmups");
+    count.and_then(number_or_text).is_some_and(|count| count > 0.0)
+}
+
 /// Returns those flags of a command line that are parameters of the native benchmark. Without a rate, `request_rate` is `inf`, because the
 /// client then sends all requests at once.
 pub fn read_params(argv: &[String]) -> Params {
@@ -175,6 +182,19 @@ mod tests {
             Some(json!({"request_rate": "3"}))
         );
         assert_eq!(params("another bench"), None);
+    }
+
+    #[test]
+    fn a_warm_up_is_asked_for_by_a_parameter_or_a_flag() {
+        let is_asked = |params: Value, command: Option<&str>| {
+            let argv: Option<Vec<String>> = command.map(|command| command.split(' ').map(str::to_owned).collect());
+            warms_up(params.as_object().expect("an object"), argv.as_deref())
+        };
+        assert!(is_asked(json!({}), Some("vllm bench serve --num-warmups 5")));
+        assert!(!is_asked(json!({}), Some("vllm bench serve --num-warmups=00")));
+        assert!(!is_asked(json!({}), Some("vllm bench serve")));
+        assert!(is_asked(json!({"num-warmups": 2}), None));
+        assert!(!is_asked(json!({"num_warmups": "0"}), None));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use clients::read_results;
 pub use contradictions::{LoadSpec, figures_contradiction, load_contradiction, measured};
 use contradictions::{self_contradiction, vanished};
 pub(crate) use engine::of_engine;
-pub use engine::{params_of, read_params, remedy_for_figure};
+pub use engine::{params_of, read_params, remedy_for_figure, warms_up};
 pub use hits::judge_hits;
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};

@@ -5,7 +5,7 @@ use crate::bench::params::Table;
 use crate::dataset::{self, Class, Dataset, KINDS, MOST_CLASSES, Mix, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::params::{FromParam, Param, ParamReader, Takes};
-use crate::plan::{Params, nearest, show};
+use crate::plan::{Params, nearest, show, spelling};
 use crate::stats::is_class_name;
 use itertools::Itertools;
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl WholeLoad<'_> {
         let ClassTables(tables) = asked.given.as_ref()?;
         if self.turns.is_wanted {
             reader.problem(
-                "multi_turn holds conversations, and the classes of a mix are single requests; remove one of them",
+                "multi_turn sends conversations, but the classes of a mix send single requests; remove multi_turn or mix",
             );
         }
         if !self.backend.generates() {
@@ -135,7 +135,7 @@ impl WholeLoad<'_> {
                 for problem in problems {
                     let about = problem.split(' ').next().unwrap_or_default();
                     // A problem with an inherited value is reported once for all classes.
-                    match self.params.contains_key(about) && !own.contains_key(about) {
+                    match spelling::find(self.params, about).is_some() && !own.contains_key(about) {
                         true => reader.problem(problem),
                         false => reader.problem(format!("class {n} of mix: {problem}")),
                     }
@@ -209,7 +209,7 @@ fn weight(n: usize, table: &Params, reader: &mut ParamReader<'_>) -> Option<f64>
     if weight.is_none() {
         let shown = show(value);
         reader.problem(format!(
-            "class {n} of mix: share is {shown}; it must be a number above 0, its weight among all"
+            "class {n} of mix: share is {shown}; it must be a number above 0 and at most 1e9, its weight among all"
         ));
     }
     weight
@@ -226,8 +226,8 @@ fn name(n: usize, table: &Params, earlier: &[Option<&str>], reader: &mut ParamRe
     let name = value.as_str().filter(|name| is_class_name(name));
     let Some(name) = name else {
         reader.problem(format!(
-            "class {n} of mix: name is {value}; it must begin with a letter, hold letters, digits, _ and - alone, and be neither serve, \
-             bench nor a percentile such as p99"
+            "class {n} of mix: name is {value}; it must start with a letter, contain only letters, digits, _ and -, and must not be \
+             serve, bench or a percentile such as p99"
         ));
         return None;
     };
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn everything_wrong_with_a_mix_is_found_at_once() {
         let wrong = json!({
-            "dataset_path": "rows.jsonl", "random_input_len": "long", "multi_turn": true,
+            "dataset_path": "rows.jsonl", "random-input-len": "long", "multi_turn": true,
             "mix": [
                 {"name": "chat", "share": 0, "max_concurrency": 4},
                 {"name": "p99", "random_inptu_len": 3},

@@ -261,8 +261,7 @@ pub(super) fn ran(result: std::result::Result<Box<MeasuredRun>, Failure>, second
 /// Returns a doubt about the first run of a load on a start of the server, if there was no warm-up. Programs that vsweep does not know may
 /// warm up, and its own other benchmarks do, so neither gets this doubt.
 fn unwarmed(plan: &Plan, job: &Job, result: &Params, is_warm: bool) -> Option<Doubt> {
-    let warms_up_itself = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
-    let asks_none = plan.bench.warmup == Warmup::Requests(0) && !warms_up_itself;
+    let asks_none = plan.bench.warmup == Warmup::Requests(0) && !bench::warms_up(&job.params, job.argv.as_deref());
     let is_asked = |argv: &[String]| argv.iter().any(|word| word.contains("warmup"));
     let (is_cold, why) = match &job.argv {
         // guidellm and aiperf warm up only if they are asked to.

@@ -139,7 +139,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     assert_eq!(before.len(), 5);
     let labelled = before
         .iter()
-        .filter(|row| row["detail"].contains("imported from a tree of vLLM"));
+        .filter(|row| row["detail"].contains("imported from a directory of vLLM's sweep"));
     assert_eq!(labelled.count(), 5);
     let lost: Vec<_> = before.iter().filter(|row| row["outcome"] == "failed").collect();
     assert!(lost.len() == 1 && lost[0]["detail"].contains("exit status 1") && lost[0]["cause"] == "bench_failed");

@@ -402,6 +402,7 @@ fn a_script_has_the_port_the_node_and_the_routes_of_its_server() {
         "curl -fsS -o /dev/null -X POST http://127.0.0.1:9000/flush_cache",
         " 9000; }",
         "\nhead=${SLURMD_NODENAME:-$(uname -n)}\n",
+        "\nexport VLLM_SERVER_DEV_MODE=\"${VLLM_SERVER_DEV_MODE-1}\"\n",
         "--dist-init-addr \"$head\":5",
     ] {
         assert!(script.contains(part), "{part} is not in {script}");

@@ -5,7 +5,7 @@
 use crate::agenda::seed_of;
 use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, settings_text};
-use crate::plan::checks::members::HEAD as FIRST_NODE;
+use crate::plan::checks::members::HEAD as HEAD_PLACEHOLDER;
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
@@ -27,10 +27,10 @@ const PORT: u16 = 8000;
 const RUN: &str = "\u{1}run\u{1}";
 const MODEL: &str = "\u{1}model\u{1}";
 const ROOT: &str = "\u{1}root\u{1}";
-const NODE: &str = "\u{1}head\u{1}";
+const HEAD_VARIABLE: &str = "\u{1}head\u{1}";
 
-const HEAD: &str = include_str!("sh/head.jinja");
-const SERVER: &str = include_str!("sh/server.jinja");
+const HEAD_TEMPLATE: &str = include_str!("sh/head.jinja");
+const SERVER_TEMPLATE: &str = include_str!("sh/server.jinja");
 
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     let script = Script {
@@ -54,7 +54,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         is_launched => script.is_launched(),
         asks_model => script.asks_model(),
     };
-    write_filled(HEAD, head, out)?;
+    write_filled(HEAD_TEMPLATE, head, out)?;
     out.write_all(&servers)
 }
 
@@ -87,7 +87,7 @@ impl Script<'_> {
 
     fn servers(&self, out: &mut impl Write) -> io::Result<()> {
         let mut servers = self.matrix.servers();
-        servers.try_for_each(|server| write_filled(SERVER, self.server(&server)?, out))
+        servers.try_for_each(|server| write_filled(SERVER_TEMPLATE, self.server(&server)?, out))
     }
 
     fn server(&self, server: &ServerConfig) -> io::Result<Value> {
@@ -145,10 +145,9 @@ impl Script<'_> {
         let mut env = server.env.clone();
         let mut has_head = false;
         for word in argv.iter_mut().chain(env.values_mut()) {
-            has_head |= word.contains(FIRST_NODE);
-            *word = word.replace(FIRST_NODE, NODE);
+            has_head |= word.contains(HEAD_PLACEHOLDER);
+            *word = word.replace(HEAD_PLACEHOLDER, HEAD_VARIABLE);
         }
-        env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
         let members = serve.protocol.members.commands.iter();
         let log = self.folder.join(format!("{}.log", server.id));
         let launch = context! {
@@ -270,10 +269,12 @@ impl Script<'_> {
 
     fn quote_pieces(&self, pieces: Vec<Piece<'_>>) -> String {
         let with_variables = |text: &str| {
-            [RUN, MODEL, ROOT, NODE].iter().fold(shell_word(text), |word, mark| {
-                let name = mark.trim_matches('\u{1}');
-                word.replace(&shell_word(mark), &format!("\"${name}\""))
-            })
+            [RUN, MODEL, ROOT, HEAD_VARIABLE]
+                .iter()
+                .fold(shell_word(text), |word, mark| {
+                    let name = mark.trim_matches('\u{1}');
+                    word.replace(&shell_word(mark), &format!("\"${name}\""))
+                })
         };
         let quoted = pieces.into_iter().map(|piece| match piece {
             Piece::Plain(text) => with_variables(text),

@@ -708,10 +708,8 @@ fn a_file_in_another_form_does_not_verify() {
     let (_folder, directory) = write(&small());
     let options = ReportOptions::default();
     report(&directory, &options);
-    let differences = || {
-        let verified = verify(&directory, |_| options.clone());
-        verified.expect("a sound journal").1.differences
-    };
+    let verified = || verify(&directory, |_| options.clone()).expect("a sound journal").1;
+    let differences = || verified().differences;
     let (path, page) = (directory.report_html(), text(&directory.report_html()));
     let with_member = page.replacen("id=\"data\">{", "id=\"data\">{\"added\":null,", 1);
     assert_ne!(with_member, page);
@@ -729,6 +727,7 @@ fn a_file_in_another_form_does_not_verify() {
         let found = differences();
         let wanted = format!("{name}: cannot be read: it is a link");
         assert!(found.len() == 1 && found[0].starts_with(&wanted), "{found:?}");
+        assert!(!verified().files.contains(&name.to_owned()), "{name}");
         fs::rename(path.with_extension("kept"), &path).expect("ours");
     }
 }

@@ -29,11 +29,11 @@ pub fn run(args: Args) -> Result<Exit> {
         output::say(finding);
     }
     let found = state.damage.len() + verified.lost.len() + verified.differences.len();
-    let compared = format!(
-        "{} in {}",
-        show_many(verified.runs as u64, "run"),
-        show_many(verified.files.len() as u64, "file")
-    );
+    let runs = show_many(verified.runs as u64, "run");
+    let compared = match verified.files.len() as u64 {
+        0 => runs,
+        files => format!("{runs} in {}", show_many(files, "file")),
+    };
     match found {
         0 if let Some(pid) = verified.running => {
             output::say(format_args!(

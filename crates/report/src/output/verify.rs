@@ -45,7 +45,7 @@ pub struct Verification {
     pub files: Vec<String>,
     /// Number of runs in them.
     pub runs: usize,
-    /// One sentence, with its remedy, for each file that no report makes anew and that is missing or differs.
+    /// One sentence, with its remedy, for each missing or changed file that `vsweep report` cannot make again.
     pub lost: Vec<String>,
     /// One sentence for each figure that differs (at most `MOST_NAMED` of a file), and for each file that is missing, superfluous or
     /// damaged.
@@ -148,7 +148,7 @@ fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
             "{name}: is not the plan that was run, which the record has; restore it from a copy, or run the plan again"
         )),
         Err(_) => Some(format!(
-            "{name}: cannot be read; the record has the plan; restore it from a copy, or run the plan again"
+            "{name}: cannot be read; the plan itself is safe in the record; restore the file from a copy, or run the plan again"
         )),
     }
 }
@@ -180,7 +180,9 @@ impl Verification {
         differences: fn(&str, &str) -> Vec<String>,
     ) {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let found = match (open(path), made) {
+        let stored = open(path);
+        let is_compared = stored.is_ok() && made.is_some();
+        let found = match (stored, made) {
             (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
             (Ok(_), _) if self.is_outdated => vec![OUTDATED.to_owned()],
             (Ok(_), Some(made)) => {
@@ -207,7 +209,7 @@ impl Verification {
         if more > 0 {
             self.differences.push(format!("{name}: and {more} more"));
         }
-        self.files.push(name);
+        self.files.extend(is_compared.then_some(name));
     }
 }
 

@@ -452,7 +452,7 @@ fn a_point_where_the_new_side_loses_requests_meets_no_limit() {
     // One lost request of a hundred may be chance.
     assert_eq!(judged(1).0, Some(0));
     for (failed, expected) in [
-        (5, "new loses requests that base answers at"),
+        (5, ", new loses requests that base answers: every limit"),
         (50, "1 point of base without a valid run in new"),
     ] {
         let (code, said) = judged(failed);

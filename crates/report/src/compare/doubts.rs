@@ -111,8 +111,8 @@ pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>
     let named = settings.iter().take(MOST_NAMED).format("; ");
     (!settings.is_empty()).then(|| {
         format!(
-            "new loses requests that base answers at {named}{more}: every limit is broken there, and the figures cover only the requests \
-             answered"
+            "at {named}{more}, new loses requests that base answers: every limit is broken there, and the figures of new cover only the \
+             answered requests"
         )
     })
 }
@@ -125,8 +125,8 @@ pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> Option<String> {
 /// Most nodes, differences or points that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Describes points whose runs on both sides together come from several nodes, or from one node before and after it was changed; `None` if
-/// there are none.
+/// Describes points whose runs, taken over both sides, come from several nodes, or from one node before and after a change; `None` if there
+/// are none.
 pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<String> {
     let mixed: Vec<BTreeSet<Machine>> = pairs
         .iter()
@@ -148,9 +148,10 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
         how => format!(": {how}"),
     };
     let points = show_many(pairs.len() as u64, "point");
+    let were = if mixed.len() == 1 { "was" } else { "were" };
     (!mixed.is_empty()).then(|| {
         format!(
-            "{} of {points} were measured on different nodes ({named}{how}), which may be the difference; measure both sides on one node",
+            "{} of {points} {were} measured on different nodes ({named}{how}), which may be the difference; measure both sides on one node",
             mixed.len()
         )
     })

@@ -28,8 +28,8 @@ pub(super) struct Attempt {
     pub refusal: Option<String>,
     /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,
-    /// Reason for the server's death in this try, and the duration of the try until then, in seconds. If no tries are left and this one
-    /// only records the failure: the reason for the death in the last try, and 0.
+    /// The death of the server in this try, with the seconds until then. If the tries were used up before, this is the death in the last of
+    /// them, with 0 seconds, and the try only records it.
     pub death: Option<(Failure, f64)>,
 }
 
@@ -205,8 +205,9 @@ impl MeasuredRun {
                 .and_then(|failure| failure.request_error.clone())
                 .map(Box::new),
             detail: self
-                .cut
-                .or(self.failure.map(|failure| failure.detail))
+                .failure
+                .map(|failure| failure.detail)
+                .or(self.cut)
                 .unwrap_or_default(),
             errors: in_brief(self.errors).into_iter().collect(),
             seconds,

@@ -27,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     owner: Owner,
     /// Write only the timeline of one run's requests: the point's id, or its first digits, and the run's number, such as 3f2a/0
-    #[arg(long, value_name = "POINT/K")]
+    #[arg(long, value_name = "POINT/K", conflicts_with = "price_per_gpu_hour")]
     timeline: Option<String>,
     /// Write the report into this file instead, and nothing else: Markdown if it ends in .md, else the page; - for standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "timeline")]

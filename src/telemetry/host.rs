@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Host {
     /// Share of all cores that was busy, from 0 to 1.
     pub cpu_share: Option<f64>,
-    /// The kernel's load average of one minute: the number of processes that run or wait to run.
+    /// The kernel's load average over one minute: processes that run, wait to run, or are in uninterruptible sleep.
     pub load: Option<f64>,
     /// Cores that vsweep itself kept busy, its load generator included.
     pub own_cores: Option<f64>,

@@ -20,10 +20,10 @@ pub enum Standing {
         /// Relative standard error of `value` from the noise and the sampling of its runs. The noise of starts is not part of it.
         error: f64,
     },
-    /// No measured point of it meets the targets with a figure above 0 (or of 0, if lower ones are better), or the config needs more GPUs
+    /// Every measured point misses the targets, or has no figure above 0 (or of 0, if lower ones are better), or the config needs more GPUs
     /// than the user has.
     Unmet,
-    /// Its measured points lack the figure, or the figure of a target.
+    /// No point of it is valued, and at least one measured point lacks the figure, or the figure of a target.
     Unknown,
 }
 
@@ -36,8 +36,8 @@ pub fn standings(
 ) -> BTreeMap<String, Standing> {
     let mut found: BTreeMap<String, Standing> = BTreeMap::new();
     let metric = experiment.metrics.iter().find(|own| own.name == metric);
-    let own = experiment.points.iter().enumerate();
-    let measured = own.filter(|(_, point)| point.workload == question.workload && !point.runs.is_empty());
+    let points = experiment.points.iter().enumerate();
+    let measured = points.filter(|(_, point)| point.workload == question.workload && !point.runs.is_empty());
     for (at, point) in measured {
         let Some(config) = experiment.configs.iter().find(|config| config.id == point.config) else {
             continue;
@@ -50,7 +50,7 @@ pub fn standings(
             .flat_map(|target| verdicts(experiment, at, target))
             .collect();
         let figure = metric.and_then(|metric| Some((plain(point, metric)?, metric)));
-        let own = match figure {
+        let standing = match figure {
             _ if replicas == 0 || met.contains(&Some(false)) => Standing::Unmet,
             Some((value, metric)) if !met.contains(&None) => {
                 let has_value = value > 0.0 || (value == 0.0 && metric.better == Better::Lower);
@@ -64,8 +64,8 @@ pub fn standings(
             }
             _ => Standing::Unknown,
         };
-        let standing = found.entry(point.config.clone()).or_insert(own);
-        let is_better = match (own, *standing) {
+        let kept = found.entry(point.config.clone()).or_insert(standing);
+        let is_better = match (standing, *kept) {
             (Standing::Valued { value, .. }, Standing::Valued { value: best, .. }) => {
                 metric.is_some_and(|metric| metric.better.prefers(value, best))
             }
@@ -73,7 +73,7 @@ pub fn standings(
             _ => false,
         };
         if is_better {
-            *standing = own;
+            *kept = standing;
         }
     }
     found

@@ -87,8 +87,8 @@ pub enum Event {
     },
     /// The session ended without being killed.
     SessionEnded {
-        /// `finished`, `interrupted`, `stopped` or `superseded`; `imported` for results of another program, `submitted` if it only
-        /// recorded a plan for workers.
+        /// `finished`, `interrupted`, `stopped`, `out_of_time` or `superseded`; `imported` for results of another program, `submitted` if
+        /// it only recorded a plan for workers.
         reason: String,
     },
 }

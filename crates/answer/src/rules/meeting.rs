@@ -143,7 +143,7 @@ pub fn distance(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64
                 .map_or(1.0, |figures| figures.posterior.observations.size()),
             limit => limit,
         };
-        let over = values.into_iter().map(|value| match target.bound.wants_small() {
+        let over = values.into_iter().map(|value| match target.bound.is_upper_bound() {
             true => value - target.limit,
             false => target.limit - value,
         });

@@ -3,7 +3,7 @@
 use crate::forms::{Scalar, Vary as VaryWord};
 use crate::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use itertools::Itertools;
-use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
+use vsweep_strategy::search::{Criterion, RequestLimit, Settings, THROUGHPUTS, Target, Vary};
 use vsweep_strategy::stats::split_class;
 
 table! {
@@ -72,17 +72,12 @@ const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 /// Key of the share of requests that are within the limits for single requests.
 const ATTAINMENT: &str = "attainment";
 
-/// Metrics that are better when higher, so that a target bounds them from below.
-const THROUGHPUTS: [&str; 4] = [
-    "request_throughput",
-    "request_goodput",
-    "output_throughput",
-    "total_token_throughput",
-];
+/// The throughput of requests that are within the limits of the benchmark.
+const GOODPUT: &str = "request_goodput";
 
 /// Metrics of a whole run that a target may bound.
 fn totals() -> impl Iterator<Item = &'static str> {
-    THROUGHPUTS.into_iter().chain(["completed", "failed"])
+    THROUGHPUTS.into_iter().chain([GOODPUT, "completed", "failed"])
 }
 
 impl SlaTable {
@@ -264,7 +259,7 @@ impl Reader<'_> {
     fn read<T>(&mut self, entry: &Entry, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         if let Kind::Number(number) = &entry.value.kind {
             let message = format!("`{}` needs a comparison", entry.key);
-            let sign = match entry.key == ATTAINMENT || THROUGHPUTS.contains(&entry.key.as_str()) {
+            let sign = match entry.key == ATTAINMENT || is_throughput(&entry.key) {
                 true => ">=",
                 false => "<=",
             };
@@ -282,11 +277,16 @@ impl Reader<'_> {
     }
 }
 
+/// Returns true for metrics that are better when higher, so that a target bounds them from below.
+fn is_throughput(metric: &str) -> bool {
+    metric == GOODPUT || THROUGHPUTS.contains(&metric)
+}
+
 /// Returns the objection to a bound that makes no sense: it is on the latency of a single request, on the wrong side, or not above 0.
 fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     let (operator, limit) = (criterion.operator, criterion.limit);
     let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));
-    let is_throughput = THROUGHPUTS.contains(&key);
+    let is_throughput = is_throughput(key);
     if latency.is_none() && !is_throughput {
         return None;
     }
@@ -296,7 +296,7 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
              another percentile between 0 and 100"
         ));
     }
-    if operator.wants_small() == is_throughput {
+    if operator.is_upper_bound() == is_throughput {
         let (good, sign) = match is_throughput {
             true => ("high", ">="),
             false => ("low", "<="),

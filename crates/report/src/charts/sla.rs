@@ -126,7 +126,7 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
 /// A reading in the unit of `limit`. For an attainment of several limits, it is the ratio of latency to limit that the criterion's share of
 /// the requests keeps.
 fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
-    match (&criterion.quantity, criterion.operator.wants_small()) {
+    match (&criterion.quantity, criterion.operator.is_upper_bound()) {
         (Quantity::Attainment(_), _) => reading.ratio * limit(criterion),
         (_, true) => reading.ratio * criterion.limit,
         (_, false) => criterion.limit / reading.ratio,

@@ -71,7 +71,7 @@ fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
 fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<TargetChance> {
     let is_metric =
         matches!(criterion.quantity, Quantity::Metric(_)) && reading.ratio.is_finite() && reading.ratio > 0.0;
-    let value = match criterion.operator.wants_small() {
+    let value = match criterion.operator.is_upper_bound() {
         true => criterion.limit * reading.ratio,
         false => criterion.limit / reading.ratio,
     };

@@ -12,6 +12,9 @@ use crate::stats::{ClassTag, figure_of, split_class};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Throughputs of a run. Unlike a goodput, they count every completed request.
+pub const THROUGHPUTS: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
+
 /// A latency that every single request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
@@ -67,9 +70,9 @@ impl RequestLimit {
             format!("`{name}` is not a latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
         })?;
         let (operator, limit_ms) = Operator::parse(condition)?;
-        if !operator.wants_small() || limit_ms <= 0.0 {
+        if !operator.is_upper_bound() || limit_ms <= 0.0 {
             return Err(format!(
-                "`{name} {condition}` bounds no latency from above; write `<` and a positive limit"
+                "`{name} {condition}` is not an upper limit; write `<` and a positive number"
             ));
         }
         Ok(RequestLimit {
@@ -131,9 +134,9 @@ impl Criterion {
     pub fn attainment(limits: Vec<RequestLimit>, condition: &str) -> Result<Self, String> {
         let (operator, limit) = Operator::parse(condition)?;
         if limits.is_empty() {
-            return Err("an attainment bounds nothing; name at least one limit such as `ttft_ms = \"<500\"`".into());
+            return Err("an attainment needs at least one limit, such as `ttft_ms = \"<500\"`".into());
         }
-        if operator.wants_small() || !(limit > 0.0 && limit < 1.0) {
+        if operator.is_upper_bound() || !(limit > 0.0 && limit < 1.0) {
             return Err(format!(
                 "`{condition}` is not a share to attain; write one between 0 and 100 %, as in `>=99%`"
             ));
@@ -183,7 +186,7 @@ impl Criterion {
         metric: impl Fn(&str) -> Option<f64>,
         requests: &[RequestLatencies],
     ) -> Option<Reading> {
-        let concerned = || requests.iter().filter(|request| self.is_about(request));
+        let concerned = || requests_of(self.class.as_deref(), requests);
         let from_requests = self.per_request().and_then(|(share, limits)| {
             let ratios = concerned().map(|request| worst_ratio(&limits, request)).collect();
             Reading::from_requests(ratios, share, vary)
@@ -219,12 +222,6 @@ impl Criterion {
         }
     }
 
-    /// Returns true if the criterion concerns this request.
-    pub(super) fn is_about(&self, request: &RequestLatencies) -> bool {
-        let class = self.class.as_deref().map(ClassTag::of);
-        class.is_none_or(|class| request.class == class)
-    }
-
     /// Returns the latency whose mean the criterion bounds, if it bounds a mean.
     pub(super) fn mean_of(&self) -> Option<Latency> {
         match &self.quantity {
@@ -245,7 +242,7 @@ impl Criterion {
                     _ => kind.strip_prefix('p')?.parse().ok()?,
                 };
                 let latency = Latency::named(name)?;
-                let bounded = self.operator.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
+                let bounded = self.operator.is_upper_bound() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
                 let limit = RequestLimit {
                     latency,
                     operator: self.operator,
@@ -256,9 +253,8 @@ impl Criterion {
         }
     }
 
-    /// Returns two bounds of the number of requests, out of `requests`, that keep the limits of a single request. Below the first bound the
-    /// criterion fails for certain; from the second on it holds for certain. Between them a percentile, which interpolates between two
-    /// requests as numpy does, may be on either side.
+    /// Of `requests` requests, returns (a, b): with fewer than a within the limits the criterion surely fails; with b or more it surely
+    /// holds. In between, a percentile may fall on either side, because numpy interpolates.
     pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
         let (share, _) = self.per_request()?;
         let n = requests as f64;
@@ -279,15 +275,14 @@ impl Criterion {
 
     /// Returns true if the criterion is a lower bound of a throughput. Only a higher load can bring more throughput.
     pub(super) fn wants_load(&self) -> bool {
-        const THROUGHPUTS: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
         let is_throughput = matches!(&self.quantity, Quantity::Metric(key) if THROUGHPUTS.contains(&key.as_str()));
-        is_throughput && !self.operator.wants_small()
+        is_throughput && !self.operator.is_upper_bound()
     }
 
     /// Returns true if the criterion is a lower bound of the goodput. A load can be too low or too high for a goodput.
     pub(super) fn is_goodput(&self) -> bool {
         let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
-        is_goodput && !self.operator.wants_small()
+        is_goodput && !self.operator.is_upper_bound()
     }
 
     /// Returns true if the load itself was too small for the criterion. A goodput may also be too small because requests were late, so
@@ -301,7 +296,7 @@ impl Criterion {
     }
 
     pub(super) fn read_value(&self, value: f64) -> Reading {
-        let ratio = match (value > 0.0 && self.limit > 0.0, self.operator.wants_small()) {
+        let ratio = match (value > 0.0 && self.limit > 0.0, self.operator.is_upper_bound()) {
             (true, true) => value / self.limit,
             (true, false) => self.limit / value,
             // A ratio to zero does not exist: only the side is known.
@@ -312,13 +307,19 @@ impl Criterion {
     }
 }
 
+/// Returns the requests of a class; all of them without one.
+pub(super) fn requests_of<'r>(
+    class: Option<&str>,
+    requests: &'r [RequestLatencies],
+) -> impl Iterator<Item = &'r RequestLatencies> + use<'r> {
+    let class = class.map(ClassTag::of);
+    let is_of_class = move |request: &&RequestLatencies| class.is_none_or(|class| request.class == class);
+    requests.iter().filter(is_of_class)
+}
+
 /// Returns the share of requests, of one class or of all, that keep all of these limits; `None` if there are no requests.
 pub fn attained(limits: &[RequestLimit], class: Option<&str>, requests: &[RequestLatencies]) -> Option<f64> {
-    let class = class.map(ClassTag::of);
-    let concerned = requests
-        .iter()
-        .filter(|request| class.is_none_or(|class| request.class == class));
-    let (met, all) = concerned.fold((0, 0), |(met, all), request| {
+    let (met, all) = requests_of(class, requests).fold((0, 0), |(met, all), request| {
         (met + u64::from(worst_ratio(limits, request) <= 1.0), all + 1)
     });
     (all > 0).then(|| met as f64 / all as f64)

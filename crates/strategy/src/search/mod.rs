@@ -22,7 +22,7 @@ mod verdict;
 mod watch;
 
 pub use ask::{RISK_ABOVE, RISK_BELOW, Search, Settings};
-pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained, share_of};
+pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, THROUGHPUTS, attained, share_of};
 pub use explore::{CurvePoint, Exploration, ExplorationRun, ExploreSettings, Load, Spacing};
 pub use over_starts::over_starts;
 pub use posterior::{LimitPosterior, is_ceiling};

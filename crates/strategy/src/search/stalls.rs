@@ -5,7 +5,7 @@
 //! greatest latencies that it may have had without the stalls.
 
 use super::Vary;
-use super::criterion::{Criterion, Latency, Quantity, worst_ratio};
+use super::criterion::{Criterion, Latency, Quantity, requests_of, worst_ratio};
 use super::reading::{Reading, RequestLatencies};
 
 /// The code of the disturbance whose effect is known for each request.
@@ -33,9 +33,9 @@ impl Criterion {
             [Latency::Ttft] => request.ttft_ms,
             _ => request.e2el_ms,
         };
-        let is_concerned = |request: &&RequestLatencies| self.is_about(request);
+        let concerned = |part| requests_of(self.class.as_deref(), part).collect::<Vec<_>>();
         let (first, rest) = requests.split_at(wave.min(requests.len()));
-        let [first, rest] = [first, rest].map(|part| part.iter().filter(is_concerned).collect::<Vec<_>>());
+        let [first, rest] = [first, rest].map(concerned);
         let mut reaches: Vec<f64> = rest.iter().map(|request| reach(request)).collect();
         reaches.retain(|reach| reach.is_finite());
         reaches.sort_by(f64::total_cmp);
@@ -100,7 +100,7 @@ impl Criterion {
                 let latencies = limits.iter().map(|limit| limit.latency);
                 Some((Some(share), latencies.collect()))
             }
-            (None, Quantity::Metric(_)) if self.operator.wants_small() => Some((None, vec![self.mean_of()?])),
+            (None, Quantity::Metric(_)) if self.operator.is_upper_bound() => Some((None, vec![self.mean_of()?])),
             _ => None,
         }
     }

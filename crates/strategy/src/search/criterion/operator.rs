@@ -28,8 +28,8 @@ impl Operator {
         }
     }
 
-    /// Returns true if small values are the good ones.
-    pub fn wants_small(self) -> bool {
+    /// Returns true if the comparison bounds a value from above.
+    pub fn is_upper_bound(self) -> bool {
         matches!(self, Operator::AtMost | Operator::Below)
     }
 

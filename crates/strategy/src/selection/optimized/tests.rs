@@ -237,8 +237,8 @@ fn what_ends_undecided_may_still_be_the_best() {
             optimized.add(at, trial, 160.0);
         }
         assert_eq!(optimized.estimate(peak).excluded, None, "{ln_below:?}");
-        let works = optimized.chance_of_best();
-        assert!(works < 0.95, "{ln_below:?}: {works}");
+        let chance = optimized.chance_of_best();
+        assert!(chance < 0.95, "{ln_below:?}: {chance}");
         let again = optimized.ask(1, &[]).expect("not certain");
         assert_eq!(again[0].candidate, peak, "{ln_below:?}");
         optimized.add(peak, Trial::Undecided { ln_below }, 160.0);
@@ -277,11 +277,10 @@ fn nothing_ends_while_starts_are_under_way() {
 }
 
 fn judged(winner: usize, probability: f64) -> Incumbent {
-    let is_decidable = true;
     Incumbent {
         winner,
         probability,
-        is_decidable,
+        is_decidable: true,
     }
 }
 

@@ -66,8 +66,8 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     finalists_of(matrix, state, undecided, plan.starts..2 * plan.starts)
 }
 
-/// Returns the starts that the answer advises, which would make it surer; none if it is sure. Their slots begin with the first slot after
-/// the planned ones in which at least one of these servers was not started.
+/// Returns the extra starts that the answer advises; none if it is already sure. Their first slot is the first one after the planned slots
+/// that some of these servers has not used.
 pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, u32::MAX);
     let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
@@ -155,9 +155,9 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     })
 }
 
-/// Largest number of servers that are measured alone for one question in addition to the first. To measure many, one after the other on an
-/// empty machine, would take longer than the sweep.
-const MOST_TIES: usize = 3;
+/// Maximum number of servers, besides the first, that are measured alone for one question. Measuring more, one at a time, could take longer
+/// than the sweep.
+const MOST_ALONE: usize = 3;
 
 /// Returns the servers and points to measure alone: the winners and their ties that ran next to other servers.
 pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
@@ -174,7 +174,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
             .iter()
             .filter(|config| answered.is_load() && answered.undecided(config).is_none())
             .map(String::as_str);
-        for config in answered.finalists().chain(equals).take(1 + MOST_TIES) {
+        for config in answered.finalists().chain(equals).take(1 + MOST_ALONE) {
             let entrant = answered.entrants.iter().find(|entrant| entrant.config == config);
             let point = entrant.and_then(|entrant| point_of(answered, entrant, state));
             let runs = || state.measured().filter(|run| point.as_ref() == Some(&run.point));

@@ -7,7 +7,7 @@ use vsweep_base::ids::SearchId;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_metrics::RunResult;
 use vsweep_plan::matrix::{LoadSearch, Point};
-use vsweep_plan::{Params, number_or_text};
+use vsweep_plan::{MOST_RUNS, Params, number_or_text};
 use vsweep_record::journal::RunEvidence;
 use vsweep_strategy::search::{
     CurvePoint, Cut, ExplorationRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch, share_of,
@@ -27,9 +27,6 @@ pub struct Task {
     /// Names of the metrics that the journal keeps of the result; empty if a search or an exploration asks for the run.
     pub figures: Vec<String>,
 }
-
-/// Distance between the first draws (see [`Task::draw`]) of consecutive starts: the most runs that a plan may ask of a point on one start.
-const DRAWS: u32 = 10_000;
 
 /// Interprets a run for the search or exploration that asks for it.
 #[derive(Debug, Clone)]
@@ -77,11 +74,6 @@ pub struct MeasuredView<'a> {
     pub doubts: &'a [Doubt],
 }
 
-/// Returns true if a code means that something disturbed the run.
-fn is_disturbance(code: Code) -> bool {
-    code.is_disturbance() || code == Code::GeneratorStopped
-}
-
 impl MeasuredView<'_> {
     fn codes(&self) -> impl Iterator<Item = Code> {
         self.doubts.iter().map(|doubt| doubt.code)
@@ -94,13 +86,13 @@ impl MeasuredView<'_> {
 
     /// Returns true if only a disturbance makes the run invalid.
     fn is_invalid_by_disturbance(&self) -> bool {
-        let others = self.codes().filter(|code| !is_disturbance(*code));
+        let others = self.codes().filter(|code| !code.is_disturbance());
         self.is_invalid() && Validity::of(others) != Validity::Invalid
     }
 
     /// Returns the names of the codes of disturbances.
     fn disturbances(&self) -> Vec<String> {
-        let codes = self.codes().filter(|code| is_disturbance(*code));
+        let codes = self.codes().filter(|code| code.is_disturbance());
         codes.map(|code| code.name().to_owned()).collect()
     }
 
@@ -156,7 +148,7 @@ impl Task {
     /// Returns the number that is added to the plan's seed for a run of a point of the plan.
     pub fn draw_of(slot: u32, run: u32) -> u32 {
         // The slot and the run may come from a journal.
-        slot.wrapping_mul(DRAWS).wrapping_add(run)
+        slot.wrapping_mul(MOST_RUNS).wrapping_add(run)
     }
 
     /// Returns the number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between
@@ -251,7 +243,7 @@ impl SearchReader {
     }
 
     /// Returns the answer of a run without figures: the load is too high, if the failure may come from load; else `None`. A low load takes
-    /// long by itself. So a timeout below a load that ended in time only means that this load is too low to be measured.
+    /// long by itself. So after a timeout at a load below one that was completed, only that low load is given up as unmeasurable.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let question = self.question.clone();
         if failure.cause == Cause::BenchTimeout && question.value < self.endured {
@@ -324,7 +316,7 @@ mod tests {
 
     #[test]
     fn any_slot_that_a_journal_names_has_a_draw() {
-        assert_eq!(Task::draw_of(3, 2), 3 * DRAWS + 2);
-        assert_eq!(Task::draw_of(u32::MAX, 0), 0_u32.wrapping_sub(DRAWS));
+        assert_eq!(Task::draw_of(3, 2), 3 * MOST_RUNS + 2);
+        assert_eq!(Task::draw_of(u32::MAX, 0), 0_u32.wrapping_sub(MOST_RUNS));
     }
 }

@@ -78,7 +78,7 @@ pub use tables::on_finish::OnFinish;
 pub use tables::optimize::Optimize;
 pub use tables::report::{Plot, ReportOptions};
 pub use tables::requirement::{Assertion, Requirement, ServerCondition, Servers};
-pub use tables::runs::Runs;
+pub use tables::runs::{MOST_RUNS, Runs};
 pub use tables::serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
 pub use tables::slurm::Slurm;
 pub use value::{equal, equality_key, number, number_or_text, show};

@@ -35,7 +35,7 @@ struct RunCount;
 
 impl Written for RunCount {
     fn schema(_: &mut Definitions) -> Value {
-        json!({"type": "integer", "format": "uint32", "minimum": 1, "maximum": MOST})
+        json!({"type": "integer", "format": "uint32", "minimum": 1, "maximum": MOST_RUNS})
     }
 }
 
@@ -46,9 +46,9 @@ table! {
     #[derive(Debug)]
     pub struct RunsTable("RunsTable", "runs.") {
         /// Least number of runs. Default: 2.
-        min: u32 = whole(2..=MOST).or(2u32),
+        min: u32 = whole(2..=MOST_RUNS).or(2u32),
         /// Greatest number of runs. Default: 10.
-        max: Option<u32> = whole(2..=MOST),
+        max: Option<u32> = whole(2..=MOST_RUNS),
         /// The metric of the result. Default: `output_throughput`.
         metric: String = by::<String, _>(|reader, node, what| reader.metric(node, what)).or("output_throughput"),
         /// Half-width of the interval to reach, such as `3 %`.
@@ -61,7 +61,7 @@ table! {
 }
 
 /// Maximum number of repetitions of a point on one start.
-const MOST: u32 = 10_000;
+pub const MOST_RUNS: u32 = 10_000;
 
 impl RunsTable {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
@@ -78,7 +78,7 @@ impl FromNode for Runs {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Runs> {
         if !matches!(node.kind, Kind::Table(_)) {
-            return reader.whole(node, what, 1..=MOST).map(Runs::Exactly);
+            return reader.whole(node, what, 1..=MOST_RUNS).map(Runs::Exactly);
         }
         let table = RunsTable::from_node(reader, node, what)?;
         Some(Runs::Until {

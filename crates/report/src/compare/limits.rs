@@ -7,6 +7,7 @@ use serde::Serialize;
 use vsweep_answer::RequirementVerdict;
 use vsweep_plan::Limit;
 use vsweep_record::table::{Point, Points};
+use vsweep_strategy::stats::Bound;
 
 /// A limit at one point.
 #[derive(Debug, Clone, Serialize)]
@@ -37,7 +38,7 @@ pub struct LimitRatio {
     pub ratio: f64,
     /// The 95 % interval of the ratio.
     pub interval: (f64, f64),
-    /// Probability of so extreme a ratio by chance if the limit is kept, after Holm's correction.
+    /// P-value under the hypothesis that the limit holds, after Holm's correction.
     pub p_value: f64,
 }
 
@@ -118,11 +119,11 @@ fn measured(
     Some((ratio, judged.requirement))
 }
 
-/// Judges a limit as if its figures had no ratio, by the sides on which they are 0; `None` is a side without a figure. `None` if neither
-/// side has one.
+/// Judges a limit whose figures have no ratio, by which sides are 0. In `zeros`, `None` is a side without a figure. Returns `None` if both
+/// sides lack one.
 fn by_zeros(zeros: (Option<bool>, Option<bool>), limit: &Limit) -> Option<(RequirementVerdict, String)> {
     use RequirementVerdict::{Broken, Met, Undecided};
-    let is_upper = limit.percent >= 0.0;
+    let is_upper = Bound::percent(limit.percent).is_upper;
     let (verdict, why) = match zeros {
         (None, None) => return None,
         (Some(_), None) => (Undecided, "no figure in new"),

@@ -140,11 +140,11 @@ impl<'k> Ratio<'k> {
     }
 
     fn judge(&self, margin: f64) -> ComparedPoint {
-        let (metric, better) = (self.base.0.metric, self.base.0.better());
+        let metric = self.base.0.metric;
         let point = |(figures, at): (&'k Figures<'k>, usize)| &figures.experiment.points[at];
         let (base, new) = (point(self.base), point(self.new));
         let starts = (base.starts(), new.starts());
-        let verdict = verdict(self.ratio, margin, better);
+        let verdict = verdict(self.ratio, margin, metric.better);
         ComparedPoint {
             metric: metric.name.clone(),
             base: base.id.clone(),

@@ -3,7 +3,7 @@
 use super::asked::{Goal, Target};
 use super::experiment::Config;
 use super::model::NoiseEstimate;
-use super::optimization::OptimizationFound;
+use super::optimization::OptimizationState;
 use super::planned::PlannedComparison;
 pub use super::{
     estimate::Estimate,
@@ -35,7 +35,7 @@ pub struct Answer {
     pub configs: Vec<Config>,
     /// The optimisation that chose the servers; `None` for a plan without `[optimize]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub optimization: Option<Box<OptimizationFound>>,
+    pub optimization: Option<Box<OptimizationState>>,
     /// The answers, in the order of the questions.
     pub questions: Vec<QuestionAnswer>,
     /// Joint answers to the questions that are asked for several workloads.

@@ -7,7 +7,6 @@ use super::model::{Draws, Observations, Posterior, in_unit, shrink};
 use super::plain::plain;
 use std::collections::BTreeMap;
 use vsweep_base::threads;
-use vsweep_strategy::stats::Better;
 
 /// Largest and smallest number of draws of the model.
 const DRAWS: (usize, usize) = (4000, 400);
@@ -162,11 +161,6 @@ impl<'e> Figures<'e> {
         let points = self.experiment.points.iter().enumerate();
         let points = points.filter(|(_, point)| point.workload == workload);
         points.map(|(at, _)| at).collect()
-    }
-
-    /// The good direction of the metric.
-    pub fn better(&self) -> Better {
-        self.metric.better
     }
 
     /// The noise of the metric, as far as it is known.

@@ -9,7 +9,7 @@ pub use vsweep_strategy::selection::optimized::{EndReason, Reason};
 
 /// The state of an optimisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OptimizationFound {
+pub struct OptimizationState {
     /// The name of the question whose figure is optimised.
     pub question: String,
     /// The reason for its end; `None` while it continues.
@@ -39,15 +39,15 @@ pub struct OptimizationFound {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction_error: Option<f64>,
     /// Every server of the plan that may compete, in the order of the plan.
-    pub candidates: Vec<CandidateFound>,
+    pub candidates: Vec<CandidateSummary>,
     /// The starts that have all their results, in order.
     #[serde(default)]
-    pub history: Vec<StartFound>,
+    pub history: Vec<CompletedStart>,
 }
 
 /// A start with all its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StartFound {
+pub struct CompletedStart {
     /// The id of its config.
     pub config: String,
     /// Server time of the start, in seconds.
@@ -58,7 +58,7 @@ pub struct StartFound {
 
 /// A server of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CandidateFound {
+pub struct CandidateSummary {
     /// Its id.
     pub config: String,
     /// Its name for display.
@@ -97,30 +97,13 @@ pub enum CandidateState {
     /// It was not started: the results of others show that it cannot win.
     CannotWin,
     /// It was not launched: it is predicted not to fit, or servers that need less memory did not.
-    Memory,
+    #[serde(rename = "memory")]
+    RuledOutByMemory,
     /// It was not started, and is not ruled out.
     Open,
 }
 
-impl CandidateState {
-    /// Returns its word in `optimize.csv`.
-    pub fn word(self) -> &'static str {
-        match self {
-            CandidateState::Measured => "measured",
-            CandidateState::Beaten => "beaten",
-            CandidateState::Undecided => "undecided",
-            CandidateState::Unmet => "unmet",
-            CandidateState::DidNotFit => "did_not_fit",
-            CandidateState::Failed => "failed",
-            CandidateState::UnderWay => "under_way",
-            CandidateState::CannotWin => "cannot_win",
-            CandidateState::Memory => "memory",
-            CandidateState::Open => "open",
-        }
-    }
-}
-
-impl OptimizationFound {
+impl OptimizationState {
     /// Number of servers in a state.
     pub fn count(&self, state: CandidateState) -> usize {
         self.candidates

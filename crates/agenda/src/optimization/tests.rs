@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::path::Path;
-use vsweep_answer::{CandidateState, OptimizationFound};
+use vsweep_answer::{CandidateState, OptimizationState};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_plan::{Format, World, parse};
 use vsweep_record::evidence::{OptimizationProgress, Results};
@@ -133,7 +133,7 @@ impl Played {
         Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false).has_work(&self.state)
     }
 
-    fn found(&self) -> OptimizationFound {
+    fn found(&self) -> OptimizationState {
         let optimization = self.state.optimization().expect("declared");
         let requirements = &self.plan.report.requirements;
         let progress = OptimizationProgress::of(optimization, &self.state, requirements, &|_, _| false);

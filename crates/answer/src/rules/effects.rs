@@ -46,13 +46,13 @@ pub fn effects(known: &ExperimentFit<'_>, winner: usize, point: usize, question:
             };
             found.push(Effect {
                 metric: metric.clone(),
-                better: figures.better(),
+                better: figures.metric.better,
                 setting: (*setting).to_owned(),
                 own: experiment.configs[winner].settings.get(*setting).cloned(),
                 other: other.settings.get(*setting).cloned(),
                 config: other.id.clone(),
                 ratio,
-                verdict: verdict(ratio, experiment.margin, figures.better()),
+                verdict: verdict(ratio, experiment.margin, figures.metric.better),
             });
         }
     }

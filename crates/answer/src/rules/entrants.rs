@@ -73,7 +73,7 @@ pub fn of_points(
     let Some(figures) = known.figures(metric) else {
         return entrants;
     };
-    let better = figures.better();
+    let better = figures.metric.better;
     let count = draws_of(known.experiment);
     let mut drawn = figures.drawn(&figures.points_of(&question.workload), count);
     let mut measured: HashMap<&str, Vec<usize>> = HashMap::new();

@@ -20,7 +20,7 @@ pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Optio
     let asked = all.filter(|at| meets_plainly(known, *at, &question.targets));
     let placed = asked.filter_map(|at| Some((at, x.estimates[at]?, y.estimates[at]?)));
     let placed: Vec<(usize, Estimate, Estimate)> = placed.collect();
-    let (of_x, of_y) = (x.better(), y.better());
+    let (of_x, of_y) = (x.metric.better, y.metric.better);
     let beats = |one: &(usize, Estimate, Estimate), other: &(usize, Estimate, Estimate)| {
         let not_worse = !of_x.prefers(other.1.value, one.1.value) && !of_y.prefers(other.2.value, one.2.value);
         not_worse && (of_x.prefers(one.1.value, other.1.value) || of_y.prefers(one.2.value, other.2.value))

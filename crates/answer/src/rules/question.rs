@@ -2,7 +2,7 @@
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Entrant, Estimate, Nearest, QuestionAnswer, Winner};
-use super::super::known::{ExperimentFit, estimate_by, rounded};
+use super::super::known::{ExperimentFit, draws_of, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
@@ -30,7 +30,9 @@ pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
     let met = TargetsMet::of(known, question);
     let (entrants, better) = match &question.goal {
         Goal::Metric { name, adds_up } => {
-            let better = known.figures(name).map_or(Better::Higher, |figures| figures.better());
+            let better = known
+                .figures(name)
+                .map_or(Better::Higher, |figures| figures.metric.better);
             (of_points(known, question, &met, name, *adds_up), better)
         }
         Goal::Load { target, unit, .. } => (of_searches(known, question, target, *unit), Better::Higher),
@@ -181,12 +183,11 @@ fn nearest(known: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) -> 
     let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(known, point));
     let far = measured.map(|(at, point)| (distance(known, at, &question.targets), at, point));
     let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
-    let meets = met.all(at);
     Some(Nearest {
         config: point.config.clone(),
         point: point.id.clone(),
         load: point.load.clone(),
         meets: met.each(known, at),
-        probability: rounded(meets.iter().filter(|meets| **meets).count() as f64 / meets.len() as f64),
+        probability: rounded(met.count(at) as f64 / draws_of(known.experiment) as f64),
     })
 }

@@ -17,8 +17,8 @@ use super::contest::Contender;
 use super::entrants::{EntrantFacts, Entrants, replicas};
 use vsweep_strategy::search::is_ceiling;
 
-/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as the range that was searched, so the noise
-/// of starts need not widen it further.
+/// Lower bound of the slope. On flatter curves the search's own interval already spans the range searched, so noise of starts need not
+/// widen it.
 const FLATTEST: f64 = 0.03;
 /// The probability at the upper end of a 95 % interval.
 const UPPER_END: f64 = 0.975;
@@ -68,7 +68,7 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
                 .collect::<Vec<f64>>()
         };
         let draws = for_replicas(limits);
-        let located = [0.5, UPPER_END].map(|at| located(search, headroom, at).min(ceiling) * times);
+        let located = [0.5, UPPER_END].map(|at| limit_at(search, headroom, at).min(ceiling) * times);
         let value = search.load.map_or(located[0], |load| load * times);
         let Some(value) = estimate_by(value, draws.iter().copied()) else {
             continue;
@@ -87,6 +87,7 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
             config,
             point: None,
             load: search.load.map_or_else(String::new, |load| load.to_string()),
+            // The loads that a search tried are recorded as they are. Only its quantiles are rounded.
             at_ceiling: search.load.is_some() && search.ceiling == search.load,
             replicas,
             value,
@@ -139,9 +140,8 @@ fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64
     start_noises.iter().map(draw).collect()
 }
 
-/// Returns the noise of starts in the logarithm of a limit: the noise in the figure, divided by the slope. Noise above the usual was
-/// learned from curves no steeper than `steepest`. On a flatter curve it moves the limit only as far as there, or as usual noise would if
-/// that is farther.
+/// Returns the noise of starts in the logarithm of a limit: that of the figure, divided by the slope. Noise beyond the usual was observed
+/// only on curves up to `steepest`, so on flatter curves that excess is divided by `steepest`, but never below what usual noise gives.
 fn scatter(noise: f64, slope: f64, steepest: f64) -> f64 {
     const USUAL: f64 = 2.0 * NoisePrior::LATENCY.start;
     (noise.min(USUAL) / slope).max(noise / steepest.max(slope))
@@ -149,7 +149,7 @@ fn scatter(noise: f64, slope: f64, steepest: f64) -> f64 {
 
 /// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for starts
 /// at the highest load allowed.
-fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
+fn limit_at(search: &Search, headroom: f64, probability: f64) -> f64 {
     let loads = search.starts.iter().map(|located| {
         let load = quantile(&located.quantiles, probability);
         let above = if is_at_ceiling(search, load) {

@@ -7,7 +7,7 @@ use crate::sentences::parts::{defaults, split};
 use crate::texts::words::axis_title;
 use itertools::Itertools;
 use std::collections::BTreeMap;
-use vsweep_answer::{Answer, Better, CandidateFound, Estimate, Goal, OptimizationFound};
+use vsweep_answer::{Answer, Better, CandidateSummary, Estimate, Goal, OptimizationState};
 use vsweep_base::units::show_many;
 
 /// Fewest measured servers for a chart.
@@ -58,7 +58,7 @@ struct Course {
 }
 
 impl Course {
-    fn of(answer: &Answer, found: &OptimizationFound) -> Option<Course> {
+    fn of(answer: &Answer, found: &OptimizationState) -> Option<Course> {
         let figures = found.history.iter().filter(|start| start.value.is_some());
         let seconds: f64 = found.history.iter().map(|start| start.seconds).sum();
         if figures.map(|start| &start.config).unique().count() < FEWEST || seconds <= 0.0 {
@@ -72,7 +72,7 @@ impl Course {
             ..Course::default()
         };
         let candidates = found.candidates.iter().map(|candidate| (&*candidate.config, candidate));
-        let candidates: BTreeMap<&str, &CandidateFound> = candidates.collect();
+        let candidates: BTreeMap<&str, &CandidateSummary> = candidates.collect();
         let name = |config: &str| candidates.get(config).map_or("", |candidate| &candidate.name);
         let mut lead = Lead::of(better(answer, found));
         let mut x = 0.0;
@@ -112,7 +112,7 @@ impl Course {
         Some(course)
     }
 
-    fn panel(self, answer: &Answer, found: &OptimizationFound) -> Panel {
+    fn panel(self, answer: &Answer, found: &OptimizationState) -> Panel {
         let Course {
             unit,
             end,
@@ -193,11 +193,11 @@ fn difference(name: &str, before: &str) -> Vec<String> {
 }
 
 /// Returns true if several workloads are answered together. The figure of a server is then its smallest share of a workload's best figure.
-fn is_joint(answer: &Answer, found: &OptimizationFound) -> bool {
+fn is_joint(answer: &Answer, found: &OptimizationState) -> bool {
     answer.together.iter().any(|own| own.question == found.question)
 }
 
-fn better(answer: &Answer, found: &OptimizationFound) -> Better {
+fn better(answer: &Answer, found: &OptimizationState) -> Better {
     let mut asked = answer.questions.iter().filter(|own| own.question == found.question);
     match asked.next() {
         Some(first) if !is_joint(answer, found) => first.better,
@@ -206,7 +206,7 @@ fn better(answer: &Answer, found: &OptimizationFound) -> Better {
 }
 
 /// The title of the vertical axis: the figure that is optimised.
-fn axis_of(answer: &Answer, found: &OptimizationFound) -> String {
+fn axis_of(answer: &Answer, found: &OptimizationState) -> String {
     if is_joint(answer, found) {
         return "Smallest share of a workload's best".to_owned();
     }

@@ -4,7 +4,8 @@
 use super::files;
 use itertools::Itertools;
 use std::collections::BTreeSet;
-use vsweep_answer::{Answer, CandidateFound, Estimate, OptimizationFound, Reason};
+use vsweep_answer::{Answer, CandidateSummary, Estimate, OptimizationState, Reason};
+use vsweep_plan::show;
 use vsweep_record::evidence::OptimizationProgress;
 use vsweep_record::journal::{Optimization, State};
 
@@ -18,7 +19,7 @@ pub(crate) fn of<'a>(
 }
 
 /// The state of an optimisation, with short names of its servers, and the number of starts that it did not choose.
-pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationFound {
+pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationState {
     let mut found = progress.found(answer);
     let chosen: BTreeSet<&str> = found
         .candidates
@@ -37,7 +38,7 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
 /// One row for each server; `None` without an optimisation.
 pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
     let found = answer.optimization.as_deref()?;
-    let row = |candidate: &CandidateFound| {
+    let row = |candidate: &CandidateSummary| {
         let figure = |figure: fn(&Estimate) -> f64| {
             candidate
                 .value
@@ -47,7 +48,10 @@ pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
         vec![
             ("server", candidate.config.clone()),
             ("name", candidate.name.clone()),
-            ("state", candidate.state.word().to_owned()),
+            (
+                "state",
+                show(&serde_json::to_value(candidate.state).expect("a state is a word")),
+            ),
             ("starts", candidate.starts.to_string()),
             ("reason", candidate.reason.map_or("", word).to_owned()),
             ("value", figure(|value| value.value)),

@@ -361,6 +361,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_data_is_where_the_page_has_it() {
+        let tag = format!("{}{{{{ data }}}}{}", DATA.0, DATA.1);
+        assert!(include_str!("../html/base.html.jinja").contains(&tag));
+    }
+
+    #[test]
     fn a_figure_that_differs_is_named_with_its_place() {
         let table = "point,run,output_throughput\na,0,1.5\nb,0,2.5\n";
         assert!(csv_differences(table, table).is_empty());

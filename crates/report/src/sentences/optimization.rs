@@ -5,7 +5,7 @@ use super::parts::{self, DEFAULT_SETTINGS, defaults, margin, percent};
 use super::sure::near;
 use crate::texts::changes::change;
 use itertools::Itertools;
-use vsweep_answer::{Answer, CandidateState, EndReason, Entrant, OptimizationFound};
+use vsweep_answer::{Answer, CandidateState, EndReason, Entrant, OptimizationState};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Least relative gain that is worth a sentence.
@@ -25,7 +25,7 @@ pub fn optimization(answer: &Answer) -> Vec<String> {
 
 /// The amount of work, and the reason for the end: `Started 17 of 200 servers, in 23 starts and 1h 36m of server time; ended because the
 /// best is known`.
-fn started(found: &OptimizationFound) -> String {
+fn started(found: &OptimizationState) -> String {
     let ended = match found.ended {
         None => "not ended yet".to_owned(),
         Some(EndReason::Certain) => "ended because the best is known".to_owned(),
@@ -55,7 +55,7 @@ fn started(found: &OptimizationFound) -> String {
 
 /// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % (+27.5 to +34.6 %)
 /// compared with the default settings`.
-fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
+fn sure(answer: &Answer, found: &OptimizationState) -> Option<String> {
     let best = found.best.as_ref()?;
     let is_joint = answer.together.iter().any(|own| own.question == found.question);
     let first = answer.questions.first().filter(|_| !is_joint);
@@ -101,7 +101,7 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
 }
 
 /// The servers that were not started, by reason: `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
-fn left_out(found: &OptimizationFound) -> Option<String> {
+fn left_out(found: &OptimizationState) -> Option<String> {
     let open = match found.ended {
         Some(EndReason::Certain | EndReason::Undecidable | EndReason::Exhausted) => "are unlikely to win",
         Some(EndReason::Budget | EndReason::Starts) | None => "are not ruled out",
@@ -109,7 +109,7 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
     let states = [
         (CandidateState::CannotWin, "cannot win"),
         (
-            CandidateState::Memory,
+            CandidateState::RuledOutByMemory,
             "would not fit, as predicted or because servers that need less memory did not",
         ),
         (CandidateState::Beaten, "cannot hold more than the best"),
@@ -129,7 +129,7 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
 
 /// The cost of going on: `Starting every server would take about 31h 00m of server time; another hour of server time is expected to change
 /// the best figure by +0.3 %`.
-fn cost(found: &OptimizationFound) -> Option<String> {
+fn cost(found: &OptimizationState) -> Option<String> {
     let grid = found.grid_seconds.map(|grid| {
         format!(
             "starting every server would take about {} of server time",

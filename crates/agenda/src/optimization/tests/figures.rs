@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn values(found: &OptimizationFound) -> Vec<Option<f64>> {
+fn values(found: &OptimizationState) -> Vec<Option<f64>> {
     found.candidates.iter().map(|own| Some(own.value?.value)).collect()
 }
 
@@ -116,7 +116,7 @@ fn a_figure_that_its_own_plan_does_not_find_is_not_looked_for_again() {
     assert_eq!(played.found().count(CandidateState::Failed), lacking.len());
     assert!(!lacking.is_empty());
     let again = Played::planned(&format!("{PLAN}[optimize]\n{optimize}\n"), played.state.clone());
-    let of = |found: OptimizationFound| (found.count(CandidateState::Failed), found.starts, found.history.len());
+    let of = |found: OptimizationState| (found.count(CandidateState::Failed), found.starts, found.history.len());
     assert_eq!(of(again.found()), of(played.found()));
 }
 
@@ -139,5 +139,5 @@ fn a_server_that_is_ruled_out_without_a_launch_takes_no_start() {
     assert!(ruled_out > 0);
     assert_eq!((launched, found.starts, found.ended), (8, 8, Some(EndReason::Budget)));
     assert_eq!(found.count(CandidateState::DidNotFit), 0);
-    assert!(found.count(CandidateState::Memory) >= ruled_out, "{found:?}");
+    assert!(found.count(CandidateState::RuledOutByMemory) >= ruled_out, "{found:?}");
 }

@@ -147,7 +147,7 @@ fn a_load_counts_only_if_the_servers_answers_are_right() {
         answer_search(&mut played, &start, Found::Met(load), load + 1.0);
     }
     let found = played.found();
-    let states = |own: &vsweep_answer::CandidateFound| (own.name.clone(), own.state, own.value.is_some());
+    let states = |own: &vsweep_answer::CandidateSummary| (own.name.clone(), own.state, own.value.is_some());
     let states: Vec<_> = found.candidates.iter().map(states).collect();
     assert_eq!(
         states[2],

@@ -2,7 +2,7 @@
 
 use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
-use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound, StartFound};
+use vsweep_answer::{Answer, CandidateState, CandidateSummary, CompletedStart, Estimate, OptimizationState};
 use vsweep_metrics::median;
 use vsweep_strategy::selection::optimized::{self, Exclusion, Predicted, Trial};
 
@@ -16,14 +16,14 @@ const ROUNDING: f64 = 1e-9;
 
 impl OptimizationProgress<'_> {
     /// Returns the state of the optimisation as data, with the winner of `answer`.
-    pub fn found(&self, answer: &Answer) -> OptimizationFound {
+    pub fn found(&self, answer: &Answer) -> OptimizationState {
         let mut optimized = self.optimized.clone();
         optimized.judge(judged(self.record, answer));
         let best = optimized.best();
         let defaults = self.record.rules.defaults;
         let asked = || self.begun.iter().filter(|start| start.reason.is_some());
         let first_figure = |at: Option<usize>| answer.first_figure(&self.id(at?));
-        OptimizationFound {
+        OptimizationState {
             question: self.question.clone(),
             ended: self.ended(),
             certainty: self.record.rules.certainty,
@@ -48,14 +48,14 @@ impl OptimizationProgress<'_> {
     }
 
     /// Returns a start as data, if it has all its results.
-    fn ended_start(&self, start: &BegunStart) -> Option<StartFound> {
+    fn ended_start(&self, start: &BegunStart) -> Option<CompletedStart> {
         let (trial, seconds) = start.result?;
         let value = match trial {
             Trial::Measured { ln_value, sd } => Some(self.figure(ln_value, sd)),
             _ => None,
         };
         let config = self.id(start.contestant);
-        Some(StartFound { config, seconds, value })
+        Some(CompletedStart { config, seconds, value })
     }
 
     /// Returns the seconds that one start of every server would take. A server that was started counts with the duration of its first
@@ -99,7 +99,7 @@ impl OptimizationProgress<'_> {
         self.measured().filter(|start| start.contestant == at).collect()
     }
 
-    fn candidate(&self, at: usize, answer: &Answer) -> CandidateFound {
+    fn candidate(&self, at: usize, answer: &Answer) -> CandidateSummary {
         let begun = self.begun_of(at);
         let state = self.state(at, &begun);
         let value = || {
@@ -108,9 +108,12 @@ impl OptimizationProgress<'_> {
         };
         let is_worthless = matches!(
             state,
-            CandidateState::Failed | CandidateState::Unmet | CandidateState::DidNotFit | CandidateState::Memory
+            CandidateState::Failed
+                | CandidateState::Unmet
+                | CandidateState::DidNotFit
+                | CandidateState::RuledOutByMemory
         );
-        CandidateFound {
+        CandidateSummary {
             config: self.id(at),
             name: self.record.contestants[at].name.clone(),
             state,
@@ -189,14 +192,16 @@ impl OptimizationProgress<'_> {
             Some(Trial::Beaten { .. }) => CandidateState::Beaten,
             Some(Trial::Undecided { .. }) => CandidateState::Undecided,
             Some(Trial::Unmet) => CandidateState::Unmet,
-            Some(Trial::DidNotFit) if begun.iter().all(|start| start.is_ruled_out()) => CandidateState::Memory,
+            Some(Trial::DidNotFit) if begun.iter().all(|start| start.is_ruled_out()) => {
+                CandidateState::RuledOutByMemory
+            }
             Some(Trial::DidNotFit) => CandidateState::DidNotFit,
             Some(Trial::Failed) => CandidateState::Failed,
             Some(Trial::Measured { .. }) => CandidateState::Measured,
             None if self.interrupted.contains(&at) => CandidateState::UnderWay,
             None => match self.optimized.estimate(at).excluded {
                 Some(Exclusion::CannotWin) => CandidateState::CannotWin,
-                Some(Exclusion::Memory) => CandidateState::Memory,
+                Some(Exclusion::Memory) => CandidateState::RuledOutByMemory,
                 Some(Exclusion::Failed | Exclusion::Unmet) | None => CandidateState::Open,
             },
         }

@@ -12,7 +12,7 @@ use vsweep_base::threads;
 const DRAWS: (usize, usize) = (4000, 400);
 /// Largest number of drawn numbers of one metric in memory, unless the smallest number of draws needs more.
 const NUMBERS: usize = 4_000_000;
-/// The probability of an interval.
+/// Coverage of the intervals.
 pub const INTERVAL: f64 = 0.95;
 
 /// Returns the number of draws of the model for an experiment. It is lower for many points, whose draws would fill the memory.
@@ -84,13 +84,7 @@ impl<'e> Figures<'e> {
                 });
             }
             let (low, high) = components.interval(at, INTERVAL)?;
-            let (low, high) = (metric.scale.value(low).max(least), metric.scale.value(high));
-            let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
-            is_finite.then_some(Estimate {
-                value,
-                low: low.min(value),
-                high: high.max(value),
-            })
+            Estimate::around(value, metric.scale.value(low).max(least), metric.scale.value(high))
         };
         let points = experiment.points.iter().enumerate();
         let estimates = points.clone().map(estimate).collect();
@@ -124,8 +118,9 @@ impl<'e> Figures<'e> {
     }
 
     /// Shrinks the draws of a workload's points towards the means of the other configs at the same load, and converts them to the metric's
-    /// unit. Only probabilities use the result. `times` is the factor of a point's replicas. On a logarithmic scale it is applied before
-    /// the shrinking, so that servers of different sizes are as near to each other as on the user's GPUs; on other scales after it.
+    /// unit. Only probabilities use the result. `times` is the factor of a point's replicas. On a logarithmic scale the factor is applied
+    /// before shrinking, so that servers of different sizes are compared by what they would do on all the user's GPUs; on other scales it
+    /// is applied afterwards.
     pub fn shrink(&self, workload: &str, drawn: &mut Draws, times: impl Fn(usize) -> f64) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {
@@ -200,12 +195,7 @@ pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estim
         *sorted.select_nth_unstable_by(rank, f64::total_cmp).1
     };
     let (low, high) = (at(lower), at(lower + INTERVAL));
-    let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
-    is_finite.then_some(Estimate {
-        value,
-        low: low.min(value),
-        high: high.max(value),
-    })
+    Estimate::around(value, low, high)
 }
 
 /// Returns the mean and the standard deviation of draws.
@@ -216,7 +206,7 @@ pub fn moments(draws: &[f64]) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
-/// The least probability that the winner or one of its ties is within the margin of the best.
+/// Minimum probability, for a sure answer, that the winner or one of its ties is within the margin of the best.
 pub const SURE: f64 = 0.95;
 
 /// Rounds a probability to four digits; further digits are noise of the draws.

@@ -132,12 +132,7 @@ mod tests {
         };
         let mut draws: Vec<Vec<f64>> = moments.iter().map(|moments| normal(moments, &mut random)).collect();
         shrink(moments, &mut draws, 1.0, &mut random);
-        let moments = |draws: &Vec<f64>| {
-            let mean = draws.iter().sum::<f64>() / draws.len() as f64;
-            let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / draws.len() as f64;
-            (mean, square.sqrt())
-        };
-        draws.iter().map(moments).collect()
+        draws.iter().map(|draws| crate::known::moments(draws)).collect()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
 use std::collections::BTreeMap;
 use vsweep_base::cause::{Failure, Outcome};
+use vsweep_base::units::to_four_digits;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_record::journal::{BenchmarkResult, Entry, Event, Link, RunFinished, RunStarted, SearchRecord, State};
@@ -209,7 +210,7 @@ impl MeasuredRun {
                 .map(|failure| failure.detail)
                 .or(self.cut)
                 .unwrap_or_default(),
-            errors: in_brief(self.errors).into_iter().collect(),
+            errors: rounded(self.errors).into_iter().collect(),
             seconds,
             warmup_seconds: self.warmup_seconds,
             learned: self.learned,
@@ -221,10 +222,10 @@ impl MeasuredRun {
 }
 
 /// Rounds numbers to four significant digits, and drops those that are not finite, which JSON cannot hold.
-fn in_brief(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+fn rounded(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     numbers.retain(|_, number| number.is_finite());
     for number in numbers.values_mut() {
-        *number = format!("{number:.3e}").parse().unwrap_or(*number);
+        *number = to_four_digits(*number);
     }
     numbers
 }

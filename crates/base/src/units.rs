@@ -30,6 +30,11 @@ pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
+/// Rounds a number to four significant digits, which are enough for a file.
+pub fn to_four_digits(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
 /// Returns a duration of this many seconds; 0 or `Duration::MAX` if there is none.
 pub fn duration_of(seconds: f64) -> Duration {
     let nearest = if seconds > 0.0 { Duration::MAX } else { Duration::ZERO };

@@ -6,6 +6,7 @@ use itertools::Itertools;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use vsweep_base::units::to_four_digits;
 use vsweep_metrics::Histogram;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
@@ -73,18 +74,17 @@ impl Distributions {
     /// Encodes the distributions for a page: for each point, each latency in milliseconds at every share in `SHARES`.
     pub fn encode(&self) -> Value {
         let times = |histogram: &Histogram| -> Vec<Value> {
-            let at = |share: &f64| histogram.quantile(*share).map_or(Value::Null, |ms| shorten(ms).into());
+            let at = |share: &f64| {
+                histogram
+                    .quantile(*share)
+                    .map_or(Value::Null, |ms| to_four_digits(ms).into())
+            };
             SHARES.iter().map(at).collect()
         };
         let of_point = |at: usize| LATENCIES.map(|(name, _)| self.of(at, name).map(times));
         let points: BTreeMap<String, _> = self.0.keys().map(|at| (at.to_string(), of_point(*at))).collect();
         json!({"shares": SHARES, "titles": LATENCIES.map(|(_, title)| title), "points": points})
     }
-}
-
-/// A number with four significant digits.
-pub(super) fn shorten(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

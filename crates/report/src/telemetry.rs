@@ -1,13 +1,13 @@
 //! Small charts of the telemetry: `runs/<point>/<k>.telemetry.csv` of the runs that are shown on the page, thinned out. A run whose file is
 //! missing or damaged has no charts; nothing else depends on these files.
 
-use super::distributions::shorten;
 use super::findings::answer::WorkloadAnswer;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use vsweep_base::files;
+use vsweep_base::units::to_four_digits;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -81,7 +81,7 @@ pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
         // The readings of a run begin before the run does, and may overlap those of the run before.
         let last = joined.last().map_or(f64::NEG_INFINITY, |reading| reading.second);
         let moved = thin(&readings).into_iter().map(|reading| TelemetryReading {
-            second: shorten(reading.second + from),
+            second: to_four_digits(reading.second + from),
             ..reading
         });
         joined.extend(moved.filter(|reading| reading.second > last));
@@ -214,10 +214,10 @@ impl CsvLine<'_> {
 fn thin(readings: &[TelemetryReading]) -> Vec<TelemetryReading> {
     let part = readings.len().div_ceil(MOST_PLACES).max(1);
     let mean = |part: &[TelemetryReading]| TelemetryReading {
-        second: shorten(part.iter().map(|reading| reading.second).sum::<f64>() / part.len() as f64),
+        second: to_four_digits(part.iter().map(|reading| reading.second).sum::<f64>() / part.len() as f64),
         values: std::array::from_fn(|line| {
             let known: Vec<f64> = part.iter().filter_map(|reading| reading.values[line]).collect();
-            (!known.is_empty()).then(|| shorten(known.iter().sum::<f64>() / known.len() as f64))
+            (!known.is_empty()).then(|| to_four_digits(known.iter().sum::<f64>() / known.len() as f64))
         }),
     };
     readings.chunks(part).map(mean).collect()

@@ -1,7 +1,7 @@
 //! Ratios as bars: each bar is a relative difference with its interval, in a colour that depends on its verdict.
 
 use crate::chart::{Axis, Mark, Panel, Scale, Series, Style, Tick};
-use crate::texts::{changes, words::axis_title};
+use crate::texts::{changes, words::title};
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 
@@ -68,11 +68,9 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
         at: height(rank),
         label: bar.label.clone(),
     }));
-    let title = axis_title(metric);
-    let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
     let shown = (all > bars.len()).then(|| format!(": the {MOST_BARS} largest of {all}"));
     Panel {
-        title: format!("{name}{}", shown.unwrap_or_default()),
+        title: format!("{}{}", title(metric), shown.unwrap_or_default()),
         ..Panel::of(x, y, series)
     }
 }

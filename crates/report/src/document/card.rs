@@ -4,7 +4,7 @@
 use super::points::PointWords;
 use crate::inputs::Inputs;
 use crate::output::configs::Config;
-use crate::texts::words::{axis_title, money_sign, show_of, show_parts};
+use crate::texts::words::{axis_title, money_sign, show_of, show_parts, split_title};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_base::shell::{shell_command, shell_line};
@@ -34,7 +34,7 @@ pub fn parts(
     );
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
-    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+    let (name, unit) = split_title(&title);
     let judged = MetricSet::of_point(points, point).shown.iter();
     let of_classes = MetricSet::of_classes(points.runs);
     let companions = judged.map(|shown| shown.metric).chain(of_classes).chain(COSTS);
@@ -47,11 +47,11 @@ pub fn parts(
     context! {
         value,
         // Money has its sign in front.
-        unit => unit.trim_end_matches(')').trim_start_matches('$'),
+        unit => unit.unwrap_or("tokens/s").trim_start_matches('$'),
         name,
         range,
         // A single point has no distinguishing settings.
-        is_alone => words.params.is_empty(),
+        is_only_point => words.params.is_empty(),
         companions => companions.collect_vec(),
         commands => commands(inputs, point.row),
         // The file's text is included, because a page may be passed on without the folder.

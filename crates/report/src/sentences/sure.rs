@@ -2,6 +2,7 @@
 
 use super::parts::{self, margin, percent};
 use super::{MOST_TIES, too_large};
+use crate::texts::words::join_some;
 use itertools::Itertools;
 use vsweep_answer::{Advice, Answer, Goal, QuestionAnswer, Warning, Winner};
 use vsweep_base::units::{duration_of, show_duration, show_many};
@@ -72,15 +73,8 @@ pub fn at_top<'a>(answered: &'a QuestionAnswer, winner: &'a Winner) -> impl Iter
 /// 2`; empty if there are none.
 fn ties(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> String {
     let list = |configs: &[&String]| {
-        let named = configs
-            .iter()
-            .take(MOST_TIES)
-            .map(|tie| parts::tie(answer, answered, winner, tie));
-        let more = match configs.len().saturating_sub(MOST_TIES) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("{}{more}", named.format("; "))
+        let named = configs.iter().map(|tie| parts::tie(answer, answered, winner, tie));
+        join_some(named, MOST_TIES, "; ")
     };
     let mut text = String::new();
     if !answered.ties.is_empty() {

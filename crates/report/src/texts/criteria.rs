@@ -1,6 +1,6 @@
 //! Criteria of targets in words.
 
-use super::words::{axis_title, name, show_number};
+use super::words::{axis_title, name, show_number, split_title};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, Operator, Quantity, RequestLimit, Target};
 
@@ -30,9 +30,7 @@ pub fn bound(figure: &str, operator: Operator, limit: f64) -> String {
 /// A bound of a metric with its unit.
 fn limited(figure: &str, operator: Operator, limit: f64) -> String {
     let title = axis_title(figure);
-    let unit = title
-        .rsplit_once(" (")
-        .map_or("", |(_, unit)| unit.trim_end_matches(')'));
+    let unit = split_title(&title).1.unwrap_or_default();
     format!("{} {operator} {} {unit}", name(figure), show_number(limit))
         .trim_end()
         .to_owned()

@@ -262,8 +262,13 @@ pub fn with_range(value: f64, low: f64, high: f64) -> (String, String) {
 }
 
 /// The first `most` items, and the number of further ones: `n0, n1 and 3 more`.
-pub fn show_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize) -> String {
-    let named = all.by_ref().take(most).join(", ");
+pub fn show_some<T: Display>(all: impl Iterator<Item = T>, most: usize) -> String {
+    join_some(all, most, ", ")
+}
+
+/// Like [`show_some`], with another separator, for items that have commas themselves.
+pub fn join_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize, separator: &str) -> String {
+    let named = all.by_ref().take(most).join(separator);
     match all.count() {
         0 => named,
         more => format!("{named} and {more} more"),
@@ -280,10 +285,13 @@ fn trim_zeros(text: String) -> String {
 
 /// A metric as people call it, without its unit.
 pub fn title(metric: &str) -> String {
-    let title = axis_title(metric);
-    title
-        .rsplit_once(" (")
-        .map_or(title.clone(), |(name, _)| name.to_owned())
+    split_title(&axis_title(metric)).0.to_owned()
+}
+
+/// Splits the title of an axis into the name and, if it has one, the unit: `p99 TTFT (ms)`.
+pub fn split_title(title: &str) -> (&str, Option<&str>) {
+    let parts = title.strip_suffix(')').and_then(|title| title.rsplit_once(" ("));
+    parts.map_or((title, None), |(name, unit)| (name, Some(unit)))
 }
 
 /// A metric within a sentence: `output throughput`, `p99 TTFT`.

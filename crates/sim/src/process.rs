@@ -183,9 +183,9 @@ fn app(settings: ServerSettings, driver: EngineHandle, tokenizer: Tokenizer) -> 
         settings,
         tokenizer,
         driver,
-        engine_dead: AtomicBool::new(false),
-        mute: AtomicBool::new(false),
-        paused: AtomicBool::new(false),
+        is_engine_dead: AtomicBool::new(false),
+        is_mute: AtomicBool::new(false),
+        is_paused: AtomicBool::new(false),
         is_draining: watch::Sender::new(false),
         requests: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
@@ -270,14 +270,14 @@ async fn run(
                     engine.kill().await;
                 }
                 TimedFault::Hang => app.driver.hang(),
-                TimedFault::Mute => app.mute.store(true, Ordering::Relaxed),
+                TimedFault::Mute => app.is_mute.store(true, Ordering::Relaxed),
             },
         }
     };
     log::uvicorn("Shutting down");
     let _ = close.send(true);
     let _ = tokio::time::timeout(LAST_BYTES, server).await;
-    if app.engine_dead.load(Ordering::Relaxed) {
+    if app.is_engine_dead.load(Ordering::Relaxed) {
         tokio::time::sleep(AFTER_ENGINE_DEATH.1).await;
     }
     log::uvicorn("Application shutdown complete.");
@@ -328,7 +328,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
 
 /// Imitates vLLM after its engine has died: answers every request with an error, and `/health` with 503, for some seconds.
 async fn fail_after_engine_death(app: &App) {
-    app.engine_dead.store(true, Ordering::Relaxed);
+    app.is_engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);
     log::line(
         Source::Api,

@@ -52,12 +52,12 @@ fn parameters(query: Option<String>) -> HashMap<String, String> {
 /// them, `wait` lets them finish, `keep` freezes them.
 async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     let is_busy = |states: Vec<Stats>| states.iter().any(|state| state.running + state.waiting > 0);
-    app.paused.store(true, Ordering::Relaxed);
+    app.is_paused.store(true, Ordering::Relaxed);
     match query.get("mode").map(String::as_str) {
         Some("keep") => {}
         Some("wait") => {
             app.is_draining.send_replace(true);
-            let is_paused = || app.paused.load(Ordering::Relaxed);
+            let is_paused = || app.is_paused.load(Ordering::Relaxed);
             while is_paused() && app.driver.inspect().await.is_some_and(is_busy) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -75,7 +75,7 @@ async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
 /// Returns a route that resumes scheduling and sends this answer.
 fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
     post(async move |State(app): State<Arc<App>>| {
-        app.paused.store(false, Ordering::Relaxed);
+        app.is_paused.store(false, Ordering::Relaxed);
         app.driver.pause(false);
         app.is_draining.send_replace(false);
         Json(answer)
@@ -85,7 +85,7 @@ fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
 /// Returns a route that reports, under this key, whether scheduling is stopped. As in vLLM, sleeping and paused servers are not
 /// distinguished.
 fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
-    get(async move |State(app): State<Arc<App>>| Json(json!({key: app.paused.load(Ordering::Relaxed)})))
+    get(async move |State(app): State<Arc<App>>| Json(json!({key: app.is_paused.load(Ordering::Relaxed)})))
 }
 
 /// Stops scheduling. Levels above 0 also reset the prefix cache.

@@ -40,7 +40,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     let streaming = body.flag("stream")?;
     let number = app.requests.fetch_add(1, Ordering::Relaxed);
     let answer_faults = random_faults(&app, number)?;
-    if app.engine_dead.load(Ordering::Relaxed) {
+    if app.is_engine_dead.load(Ordering::Relaxed) {
         return Err(ApiError::internal(ENGINE_DEAD));
     }
     let kind = if style == Style::Chat { "chatcmpl" } else { "cmpl" };

@@ -39,11 +39,11 @@ pub struct App {
     /// The running engines.
     pub driver: EngineHandle,
     /// True if the engine process has died.
-    pub engine_dead: AtomicBool,
+    pub is_engine_dead: AtomicBool,
     /// True if the server no longer answers anything.
-    pub mute: AtomicBool,
+    pub is_mute: AtomicBool,
     /// True while scheduling is paused, or about to be.
-    pub paused: AtomicBool,
+    pub is_paused: AtomicBool,
     /// True while earlier requests finish before a pause.
     pub is_draining: watch::Sender<bool>,
     /// Number of requests for text so far. This number decides the random faults of the next request.
@@ -106,19 +106,19 @@ pub fn router(app: Arc<App>) -> Router {
     }
     router
         .fallback(|| async { ApiError::not_found("Not Found").into_response() })
-        .layer(from_fn_with_state(app.clone(), around))
+        .layer(from_fn_with_state(app.clone(), middleware))
         .layer(axum::extract::DefaultBodyLimit::max(256 << 20))
         .with_state(app)
 }
 
 /// Handles every request: checks its key, and adds uvicorn's headers and access log. A mute server never answers.
-async fn around(
+async fn middleware(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
-    if app.mute.load(Ordering::Relaxed) {
+    if app.is_mute.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
     }
     let is_logged = app.settings.access_log;

@@ -16,7 +16,7 @@ use vsweep_metrics::rng::mix;
 
 /// `GET /health`: 200, or 503 once the engine is gone.
 pub async fn health(State(app): State<Arc<App>>) -> StatusCode {
-    match app.engine_dead.load(Ordering::Relaxed) {
+    match app.is_engine_dead.load(Ordering::Relaxed) {
         true => StatusCode::SERVICE_UNAVAILABLE,
         false => StatusCode::OK,
     }

@@ -1,10 +1,10 @@
 //! The running engines: they take commands, and send tokens to the requesters. Each replica (`data_parallel_size`) is a separate engine on
-//! a thread of its own (`lane`). A request goes to the engine that it names, or else to the engine with the fewest unfinished sequences,
-//! similar to vLLM's balancer. This module does not know HTTP.
+//! a thread of its own (`engine_thread`). A request goes to the engine that it names, or else to the engine with the fewest unfinished
+//! sequences, similar to vLLM's balancer. This module does not know HTTP.
 
-mod lane;
+mod engine_thread;
 
-use self::lane::{Lane, LaneHandle};
+use self::engine_thread::{EngineThread, ThreadHandle};
 use super::engine::stats::Stats;
 use super::engine::{Engine, SequenceRequest};
 use futures_util::future::try_join_all;
@@ -67,7 +67,7 @@ pub enum TimedFault {
     Mute,
 }
 
-/// State shared by all lanes.
+/// State shared by the threads of all engines.
 struct Shared {
     truth: Option<Truth>,
     /// Faults that have not occurred, each with the number of admitted requests after which it occurs.
@@ -82,7 +82,7 @@ struct Shared {
 
 /// The handle of all engines. Commands to an engine whose thread has ended are lost.
 pub struct EngineHandle {
-    lanes: Vec<LaneHandle>,
+    threads: Vec<ThreadHandle>,
     shared: Arc<Shared>,
     /// Start of the search for the least busy engine, so that ties rotate.
     next: AtomicUsize,
@@ -103,9 +103,11 @@ impl EngineHandle {
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),
         });
-        let lanes = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
+        let threads = engines
+            .into_iter()
+            .map(|engine| EngineThread::start(engine, shared.clone()));
         Ok(EngineHandle {
-            lanes: lanes.collect::<std::io::Result<_>>()?,
+            threads: threads.collect::<std::io::Result<_>>()?,
             shared,
             next: AtomicUsize::new(0),
         })
@@ -114,63 +116,65 @@ impl EngineHandle {
     /// Starts a request on the engine that it names, or else on the least busy one.
     pub fn submit(&self, submission: Submission) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let indices = (0..self.lanes.len()).map(|offset| (first + offset) % self.lanes.len());
-        let least_busy = indices.min_by_key(|index| self.lanes[*index].unfinished.load(Ordering::Relaxed));
-        if let Some(lane) = submission.rank.or(least_busy).map(|index| &self.lanes[index]) {
-            lane.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
-            lane.send(|lane| lane.submit(submission));
+        let indices = (0..self.threads.len()).map(|offset| (first + offset) % self.threads.len());
+        let least_busy = indices.min_by_key(|index| self.threads[*index].unfinished.load(Ordering::Relaxed));
+        if let Some(thread) = submission.rank.or(least_busy).map(|index| &self.threads[index]) {
+            thread
+                .unfinished
+                .fetch_add(submission.sequences.len(), Ordering::Relaxed);
+            thread.send(|thread| thread.submit(submission));
         }
     }
 
     /// Ends a request whose client is gone.
     pub fn abort(&self, number: u64) {
-        self.send_to_all(move |lane| lane.abort(EngineEvent::Aborted, |other| other == number));
+        self.send_to_all(move |thread| thread.abort(EngineEvent::Aborted, |other| other == number));
     }
 
     /// Ends every request.
     pub fn abort_all(&self) {
-        self.send_to_all(|lane| lane.abort(EngineEvent::Aborted, |_| true));
+        self.send_to_all(|thread| thread.abort(EngineEvent::Aborted, |_| true));
     }
 
     /// Stops or resumes scheduling. Requests that come meanwhile wait, and start together.
     pub fn pause(&self, paused: bool) {
-        self.send_to_all(move |lane| lane.pause(paused));
+        self.send_to_all(move |thread| thread.set_paused(paused));
     }
 
     /// Makes the engines hang: they produce nothing more.
     pub fn hang(&self) {
         self.shared.hung.store(true, Ordering::Relaxed);
-        // Lanes check the flag before each step. The pause only freezes their gauges.
+        // The threads check the flag before each step. The pause only freezes their gauges.
         self.pause(true);
     }
 
     /// Ends every request with this event, and answers later requests with it.
     pub fn end(&self, event: EngineEvent) {
-        self.send_to_all(move |lane| lane.end(event));
+        self.send_to_all(move |thread| thread.end(event));
     }
 
     /// Returns the state of every engine; `None` if the thread of one has ended.
     pub async fn inspect(&self) -> Option<Vec<Stats>> {
-        self.ask(Lane::stats).await
+        self.ask(EngineThread::stats).await
     }
 
     /// Empties the prefix caches. Returns false if one of them could not be emptied.
     pub async fn reset_prefix_cache(&self) -> bool {
-        let done = self.ask(|lane| lane.engine.reset_prefix_cache()).await;
+        let done = self.ask(|thread| thread.engine.reset_prefix_cache()).await;
         done.is_some_and(|done| done.into_iter().all(|done| done))
     }
 
-    fn send_to_all(&self, command: impl FnOnce(&mut Lane) + Clone + Send + 'static) {
-        self.lanes.iter().for_each(|lane| lane.send(command.clone()));
+    fn send_to_all(&self, command: impl FnOnce(&mut EngineThread) + Clone + Send + 'static) {
+        self.threads.iter().for_each(|thread| thread.send(command.clone()));
     }
 
-    async fn ask<T: Send + 'static>(&self, question: fn(&mut Lane) -> T) -> Option<Vec<T>> {
-        let ask = |lane: &LaneHandle| {
+    async fn ask<T: Send + 'static>(&self, question: fn(&mut EngineThread) -> T) -> Option<Vec<T>> {
+        let ask = |thread: &ThreadHandle| {
             let (answer, answered) = oneshot::channel();
-            lane.send(move |lane| drop(answer.send(question(lane))));
+            thread.send(move |thread| drop(answer.send(question(thread))));
             answered
         };
-        try_join_all(self.lanes.iter().map(ask)).await.ok()
+        try_join_all(self.threads.iter().map(ask)).await.ok()
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use vsweep_metrics::rng::uniform;
 
-/// Factors by which a simulated server may be faster than the modelled one. A slower one would sleep for longer than a `Duration` can hold.
+/// Allowed speed-up factors. Below the lower end, waits could exceed what a `Duration` holds.
 const SPEEDS: RangeInclusive<f64> = 1e-6..=1e9;
 
 pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {

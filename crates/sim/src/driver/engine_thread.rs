@@ -23,27 +23,27 @@ struct Owner {
     times: Option<SequenceTimes>,
 }
 
-/// A command that a lane executes between two steps or during one.
-type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
+/// A command that the thread executes between two steps or during one.
+type ThreadTask = Box<dyn FnOnce(&mut EngineThread) + Send>;
 
-/// The handle of a lane for other threads.
-pub(super) struct LaneHandle {
-    commands: Sender<LaneTask>,
+/// The handle of the thread for others.
+pub(super) struct ThreadHandle {
+    commands: Sender<ThreadTask>,
     /// Number of sequences that were handed over and are not finished.
     pub(super) unfinished: Arc<AtomicUsize>,
 }
 
-impl LaneHandle {
-    /// Sends a command to the thread of the lane. It is lost if the thread has ended.
-    pub(super) fn send(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+impl ThreadHandle {
+    /// Sends a command to the thread. It is lost if the thread has ended.
+    pub(super) fn send(&self, command: impl FnOnce(&mut EngineThread) + Send + 'static) {
         let _ = self.commands.send(Box::new(command));
     }
 }
 
 /// The state of the thread.
-pub(super) struct Lane {
+pub(super) struct EngineThread {
     pub(super) engine: Engine,
-    commands: Receiver<LaneTask>,
+    commands: Receiver<ThreadTask>,
     /// Owners of the unfinished sequences.
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ pub(super) struct Lane {
     zero: Instant,
     paused: bool,
     /// Numbers of running and waiting requests at the beginning of a pause. vLLM updates its gauges in steps only, so a pause freezes them.
-    shown: Option<(usize, usize)>,
+    frozen_counts: Option<(usize, usize)>,
     /// The event that answers all further requests; `None` while requests are accepted.
     ended: Option<EngineEvent>,
 }
@@ -60,12 +60,12 @@ pub(super) struct Lane {
 /// Longest delay of the thread that is made up for by shorter waits. After a longer delay, the next step begins late.
 const MAX_CATCH_UP: Duration = Duration::from_millis(200);
 
-impl Lane {
+impl EngineThread {
     /// Starts the thread of an engine.
-    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<LaneHandle> {
+    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<ThreadHandle> {
         let (commands, received) = channel();
         let unfinished = Arc::<AtomicUsize>::default();
-        let lane = Lane {
+        let engine_thread = EngineThread {
             engine,
             commands: received,
             owners: BTreeMap::new(),
@@ -73,11 +73,13 @@ impl Lane {
             unfinished: unfinished.clone(),
             zero: Instant::now(),
             paused: false,
-            shown: None,
+            frozen_counts: None,
             ended: None,
         };
-        thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
-        Ok(LaneHandle { commands, unfinished })
+        thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || engine_thread.run())?;
+        Ok(ThreadHandle { commands, unfinished })
     }
 
     /// Runs until every handle is gone.
@@ -108,8 +110,8 @@ impl Lane {
         }
         // A step begins when the last one ended, even if this thread noticed that late, except after an idle time or a long delay.
         let now = Instant::now();
-        let is_first = self.engine.running() == 0;
-        let start = match is_first || now.saturating_duration_since(free_at) > MAX_CATCH_UP {
+        let was_idle = self.engine.running() == 0;
+        let start = match was_idle || now.saturating_duration_since(free_at) > MAX_CATCH_UP {
             true => now,
             false => free_at,
         };
@@ -173,16 +175,16 @@ impl Lane {
     /// Statistics of the engine for `/metrics`.
     pub(super) fn stats(&mut self) -> Stats {
         let mut stats = self.engine.stats();
-        if let Some(shown) = self.shown {
-            (stats.running, stats.waiting) = shown;
+        if let Some(frozen) = self.frozen_counts {
+            (stats.running, stats.waiting) = frozen;
         }
         stats
     }
 
-    pub(super) fn pause(&mut self, paused: bool) {
+    pub(super) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         let now = (self.engine.running(), self.engine.waiting());
-        self.shown = paused.then(|| self.shown.unwrap_or(now));
+        self.frozen_counts = paused.then(|| self.frozen_counts.unwrap_or(now));
     }
 
     /// Ends every request with this event, and answers later requests with it.

@@ -115,8 +115,8 @@ fn settle_all(known: &ExperimentFit<'_>) -> Vec<rules::Settled> {
     settled.into_values().collect()
 }
 
-/// Returns the question with the load of the winner that it refers to; `None` without such a winner. A question that refers to no
-/// other is returned unchanged.
+/// Replaces the reference to another question's winner by that winner's load; `None` if there is no such winner. A question that refers to
+/// no other is returned unchanged.
 fn at_its_load<'q, 's>(
     question: &'q Question,
     earlier: impl Iterator<Item = &'s rules::Settled>,

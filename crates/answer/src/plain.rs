@@ -1,4 +1,4 @@
-//! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise, so runs of one point never change the estimate
+//! Plain estimates: the figure of a point by its own runs alone, with fixed noise levels, so runs of one point never change the estimate
 //! of another. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Run, Scale};

@@ -1,4 +1,4 @@
-//! One config at given sizes of noise: its means and start effects by elimination, and the likelihood of its runs.
+//! One config at given noise levels: its means and start effects by elimination, and the likelihood of its runs.
 //!
 //! Let `e` have an entry for each start: its own effect plus that of its node. The means have flat priors. Once they are eliminated, minus
 //! twice the logarithm of the joint density is `e' B e - 2 b' e + const`. The own effects are `start * z` with standard normal `z`, so the

@@ -1,4 +1,5 @@
-//! The posterior of a metric: the probability of each size of the noise, and the mean and variance of every point at each size.
+//! The posterior of a metric: the probability of each noise level, and the mean and variance of every point at each level. The levels are
+//! the cells of a grid.
 
 use super::super::experiment::{NoisePrior, Point};
 use super::block::{BlockSolution, BlockSystem};
@@ -24,22 +25,22 @@ const NEGLIGIBLE: f64 = 1e-3;
 pub struct Posterior {
     /// The runs.
     pub observations: Observations,
-    /// Sizes of noise that are likely, with their probabilities.
+    /// Noise levels that are likely, with their probabilities.
     pub(super) noises: Vec<(Noise, f64)>,
 }
 
-/// Mean and variance of every point for each size of noise. They are computed on demand, because for many points they fill the memory.
+/// Mean and variance of every point for each noise level. They are computed on demand, because for many points they fill the memory.
 #[derive(Debug)]
 pub struct Components<'p> {
     posterior: &'p Posterior,
     /// The number of points in the blocks before each block.
     begins: Vec<usize>,
-    /// Mean and variance, by point in the order of the blocks, then by size of noise.
+    /// Mean and variance, by point in the order of the blocks, then by noise level.
     moments: Vec<(f64, f64)>,
 }
 
 impl Posterior {
-    /// Returns the posterior with sizes of noise that are estimated from all runs.
+    /// Returns the posterior with noise levels that are estimated from all runs.
     pub fn fit(observations: Observations, prior: &NoisePrior) -> Posterior {
         let mut range = Range::whole(prior);
         let mut weighed = Vec::new();
@@ -56,7 +57,7 @@ impl Posterior {
         Posterior::given(observations, noises)
     }
 
-    /// Returns the posterior with known sizes of noise.
+    /// Returns the posterior with known noise levels.
     pub fn known(observations: Observations, noise: Noise) -> Posterior {
         Posterior::given(observations, vec![(noise, 1.0)])
     }
@@ -67,7 +68,7 @@ impl Posterior {
         Posterior { noises, observations }
     }
 
-    /// Computes the mean and variance of every point for each size of noise.
+    /// Computes the mean and variance of every point for each noise level.
     pub fn components(&self) -> Components<'_> {
         let mut points = 0;
         let begin = |block: &Block| {
@@ -152,7 +153,7 @@ impl Posterior {
 }
 
 impl Components<'_> {
-    /// Returns the mean and standard deviation of a point on the metric's scale, over all sizes of noise; `None` if it was not measured.
+    /// Returns the mean and standard deviation of a point on the metric's scale, over all noise levels; `None` if it was not measured.
     pub fn moments(&self, point: usize) -> Option<(f64, f64)> {
         Some(mixture::moments(&self.of(point)?))
     }
@@ -168,7 +169,7 @@ impl Components<'_> {
         ))
     }
 
-    /// Returns the normal distributions of a point, one for each size of noise.
+    /// Returns the normal distributions of a point, one for each noise level.
     pub fn of(&self, point: usize) -> Option<Vec<Component>> {
         let (block, position) = (*self.posterior.observations.places.get(point)?)?;
         let noises = &self.posterior.noises;
@@ -183,14 +184,14 @@ impl Components<'_> {
     }
 }
 
-/// Computes the states at one size of noise after another.
+/// Computes the states at one noise level after another.
 pub(super) struct States<'o> {
     observations: &'o Observations,
     /// The last run noise, and all blocks at it. They are kept because sizes with the same run noise follow each other.
     reduced: (f64, Rc<[BlockSystem]>),
 }
 
-/// The means, effects and likelihoods of all blocks at one size of noise.
+/// The means, effects and likelihoods of all blocks at one noise level.
 pub(super) struct State<'o> {
     blocks: &'o [Block],
     noise: Noise,
@@ -256,12 +257,12 @@ impl State<'_> {
     }
 }
 
-/// Returns the cells of a grid that are not negligible: position, sizes of noise, weight relative to the greatest.
+/// Returns the cells of a grid that are not negligible: position, noise levels, weight relative to the greatest.
 fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed = log_weights(observations, grid);
     let greatest = weighed.iter().map(|(.., log)| *log).fold(f64::NEG_INFINITY, f64::max);
     for (.., weight) in &mut weighed {
-        // Figures whose squares overflow are explained by no size of noise. All sizes are then equally likely.
+        // Figures whose squares overflow are explained by no noise level. All levels are then equally likely.
         *weight = match greatest.is_finite() {
             true => (*weight - greatest).exp(),
             false => 1.0,

@@ -1,4 +1,4 @@
-//! The distribution of a point over all sizes of noise: a mixture of normal distributions.
+//! The distribution of a point over all noise levels: a mixture of normal distributions.
 
 use std::f64::consts::TAU;
 
@@ -166,7 +166,7 @@ mod tests {
         let narrow = [(1.0, 1e-4, 0.3), (1.1, 4e-4, 0.2), (0.9, 1.0, 0.5)];
         let apart = [(-5.0, 1e-6, 0.5), (5.0, 1e-6, 0.5)];
         let (one, exact) = ([(3.0, 4.0, 1.0)], [(2.0, 0.0, 1.0)]);
-        // One mean with many assumed sizes of noise, as after a single run.
+        // One mean with many assumed noise levels, as after a single run.
         let sizes: Vec<(f64, f64, f64)> = (1..=60)
             .map(|size| (7.0, (f64::from(size) / 500.0).powi(2), 1.0 / 60.0))
             .collect();

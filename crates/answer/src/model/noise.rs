@@ -24,7 +24,7 @@ pub enum Basis {
     Assumed,
 }
 
-/// A size of noise with its source.
+/// A noise level with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseEstimate {
     /// Standard deviation, the median of its posterior, relative to a typical figure. For a share it is a difference of shares.
@@ -35,7 +35,7 @@ pub struct NoiseEstimate {
     pub repeats: usize,
 }
 
-/// Number of repeats below which a size of noise counts as assumed.
+/// Number of repeats below which a noise level counts as assumed.
 pub const FEWEST_REPEATS: usize = 4;
 
 impl NoiseEstimate {
@@ -60,7 +60,7 @@ pub(super) struct Range {
     pub start: (f64, f64),
 }
 
-/// A grid over the sizes of noise. Each size has the logarithm of its weight, which is the prior density times the width of the cell, up to
+/// A grid over the noise levels. Each level has the logarithm of its weight, which is the prior density times the width of the cell, up to
 /// a constant.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {

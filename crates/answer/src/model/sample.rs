@@ -54,12 +54,16 @@ impl Posterior {
     /// Returns the first `kept` of `count` draws of `points`, which are distinct, on the metric's scale. A point's draws do not depend on the
     /// points that are drawn with it.
     ///
-    /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has its own stream of random numbers, so
+    /// Noise levels are drawn in proportion to their probabilities, in random order. Each config has its own stream of random numbers, so
     /// an additional config hardly moves the draws of the others.
     pub fn draw(&self, seed: u64, count: usize, kept: usize, points: &[usize]) -> Draws {
-        let own = &self.observations;
-        let measured = || points.iter().filter_map(|point| Some((own.places[*point]?, *point)));
-        let mut drawn = Draws::zero(kept, own.places.len(), measured().map(|(_, point)| point));
+        let observations = &self.observations;
+        let measured = || {
+            points
+                .iter()
+                .filter_map(|point| Some((observations.places[*point]?, *point)))
+        };
+        let mut drawn = Draws::zero(kept, observations.places.len(), measured().map(|(_, point)| point));
         let mut by_block: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
         for ((block, place), point) in measured() {
             by_block.entry(block).or_default().push((place, point));
@@ -73,15 +77,15 @@ impl Posterior {
         drawn
     }
 
-    /// The effects of the nodes in each draw, in the order of the sizes of noise to which the draws are assigned; `None` if there is only
+    /// The effects of the nodes in each draw, in the order of the noise levels to which the draws are assigned; `None` if there is only
     /// one node.
     fn draw_nodes(&self, seed: u64, allotted: &[Vec<usize>]) -> Option<Vec<Vec<f64>>> {
-        let own = &self.observations;
-        if own.nodes.len() < 2 {
+        let observations = &self.observations;
+        if observations.nodes.len() < 2 {
             return None;
         }
-        let mut random = Random::of(seed, &[&own.metric, "", "nodes"]);
-        let mut states = States::of(own);
+        let mut random = Random::of(seed, &[&observations.metric, "", "nodes"]);
+        let mut states = States::of(observations);
         let mut effects = Vec::new();
         for ((noise, _), draws) in self.noises.iter().zip(allotted).filter(|(_, draws)| !draws.is_empty()) {
             let nodes = states.at(*noise).nodes;
@@ -105,11 +109,11 @@ impl Posterior {
         (allotted, of_nodes): (&[Vec<usize>], Option<&[Vec<f64>]>),
         drawn: &mut Draws,
     ) {
-        let own = &self.observations;
-        let block = &own.blocks[block];
+        let observations = &self.observations;
+        let block = &observations.blocks[block];
         let starts = block.nodes.len();
-        let no_effects = vec![0.0; own.nodes.len()];
-        let mut normals = Normals::of(Random::of(seed, &[&own.metric, &block.config]));
+        let no_effects = vec![0.0; observations.nodes.len()];
+        let mut normals = Normals::of(Random::of(seed, &[&observations.metric, &block.config]));
         let mut reduced: Option<(f64, BlockSystem)> = None;
         let mut number = 0;
         for ((noise, _), draws) in self.noises.iter().zip(allotted).filter(|(_, draws)| !draws.is_empty()) {
@@ -139,8 +143,8 @@ impl Posterior {
                     let (mean, weight) = reduced.means[*place];
                     let shares = reduced.shares(*place).iter().zip(&start_effects);
                     let effect: f64 = shares.map(|(share, effect)| share * effect).sum();
-                    let own = normals.at(first + *place as u64) / weight.sqrt();
-                    drawn[*point][*draw] = mean - effect + own;
+                    let residual = normals.at(first + *place as u64) / weight.sqrt();
+                    drawn[*point][*draw] = mean - effect + residual;
                 }
             }
         }
@@ -157,23 +161,23 @@ impl Posterior {
         drawn
     }
 
-    /// Assigns the indices of the draws to the sizes of noise.
+    /// Assigns the indices of the draws to the noise levels.
     fn allot(&self, seed: u64, count: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..count).collect();
         Random::of(seed, &[&self.observations.metric, "", "noise"]).shuffle(&mut order);
-        let mut given = 0;
+        let mut assigned = 0;
         let mut below = 0.0;
-        let sizes = self.noises.iter().map(|(_, weight)| {
+        let levels = self.noises.iter().map(|(_, weight)| {
             below += weight;
-            let end = ((below * count as f64).round() as usize).clamp(given, count);
-            let draws = order[given..end].to_vec();
-            given = end;
+            let end = ((below * count as f64).round() as usize).clamp(assigned, count);
+            let draws = order[assigned..end].to_vec();
+            assigned = end;
             draws
         });
-        let mut sizes: Vec<Vec<usize>> = sizes.collect();
-        if let Some(last) = sizes.last_mut() {
-            last.extend(&order[given..]);
+        let mut levels: Vec<Vec<usize>> = levels.collect();
+        if let Some(last) = levels.last_mut() {
+            last.extend(&order[assigned..]);
         }
-        sizes
+        levels
     }
 }

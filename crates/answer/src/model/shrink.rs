@@ -2,15 +2,15 @@
 //! probabilities use the shrunk means; estimates never do.
 //!
 //! The true means of a group scatter about a common centre. The distribution is a mixture of normal distributions with fixed standard
-//! deviations (sizes), from 0 to wide, whose weights are learned from the group (adaptive shrinkage: Stephens 2017). Gibbs sampling (Neal
-//! 2000, algorithm 3) draws in turn the size of each member and the centre, with means and weights integrated out. Then each draw of a mean
-//! is moved and scaled to the mean's distribution under this sample. So a member far from the centre hardly moves, and correlations between
-//! members stay.
+//! deviations (scales), from 0 to wide, whose weights are learned from the group (adaptive shrinkage: Stephens 2017). Gibbs sampling (Neal
+//! 2000, algorithm 3) draws in turn the scale of each member and the centre, with means and weights integrated out. Then each draw of a
+//! mean is moved and scaled to the mean's distribution under this sample. So a member far from the centre hardly moves, and correlations
+//! between members stay.
 
 use super::super::Random;
 
 /// Standard deviations of the scatter, relative to a typical figure, with their prior weights.
-const SIZES: [(f64, f64); 10] = [
+const SCALES: [(f64, f64); 10] = [
     (0.0, 0.25),
     (0.005, 0.1),
     (0.01, 0.1),
@@ -22,15 +22,15 @@ const SIZES: [(f64, f64); 10] = [
     (0.64, 0.1),
     (1.28, 0.05),
 ];
-/// Number of members that count as much as a prior weight of 1.
-const PRIOR_MEMBERS: f64 = 1.5;
-/// Number of consecutive draws that share one sample of sizes and centre.
+/// Concentration of the Dirichlet prior on the weights, in members.
+const PRIOR_CONCENTRATION: f64 = 1.5;
+/// Number of consecutive draws that share one sample of scales and centre.
 const DRAWS_PER_SAMPLE: usize = 4;
 /// Samples that are discarded at the beginning.
 const BURN_IN: usize = 30;
 
 /// Shrinks the `draws` of each member of a group. `moments` are the mean and standard deviation of each member. `typical` is a typical
-/// figure, to which `SIZES` are relative.
+/// figure, to which `SCALES` are relative.
 pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], typical: f64, random: &mut Random) {
     if moments.len() < 2 {
         return;
@@ -46,7 +46,7 @@ pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], typical: f64, rand
         }
         for (member, draws) in draws.iter_mut().enumerate() {
             let (mean, deviation) = chain.moments[member];
-            let scatter = chain.scatter(member);
+            let scatter = chain.variance(member);
             let kept = scatter / (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
             let value = &mut draws[draw];
             *value = kept * mean + (1.0 - kept) * chain.centre + kept.sqrt() * (*value - mean);
@@ -57,26 +57,26 @@ pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], typical: f64, rand
 /// The state of the Gibbs sampling.
 struct Chain<'m> {
     moments: &'m [(f64, f64)],
-    /// Variance and prior weight of each size.
-    sizes: Vec<(f64, f64)>,
-    /// Index of the size that is assigned to each member.
+    /// Variance and prior weight of each scale.
+    scales: Vec<(f64, f64)>,
+    /// Index of the scale that is assigned to each member.
     assigned: Vec<usize>,
-    /// The number of members of each size.
+    /// The number of members of each scale.
     counts: Vec<f64>,
     centre: f64,
 }
 
 impl Chain<'_> {
     fn of(moments: &[(f64, f64)], typical: f64) -> Chain<'_> {
-        let middle = SIZES.len() / 2;
-        let mut counts = vec![0.0; SIZES.len()];
+        let middle = SCALES.len() / 2;
+        let mut counts = vec![0.0; SCALES.len()];
         counts[middle] = moments.len() as f64;
         let mut means: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
         means.sort_by(f64::total_cmp);
         let variance = |(part, weight): &(f64, f64)| ((part * typical).powi(2), *weight);
         Chain {
             moments,
-            sizes: SIZES.iter().map(variance).collect(),
+            scales: SCALES.iter().map(variance).collect(),
             assigned: vec![middle; moments.len()],
             counts,
             centre: means[means.len() / 2],
@@ -84,33 +84,33 @@ impl Chain<'_> {
     }
 
     /// The variance of a member's true mean about the centre.
-    fn scatter(&self, member: usize) -> f64 {
-        self.sizes[self.assigned[member]].0
+    fn variance(&self, member: usize) -> f64 {
+        self.scales[self.assigned[member]].0
     }
 
     fn sample(&mut self, random: &mut Random) {
-        let mut weights = vec![0.0; self.sizes.len()];
+        let mut weights = vec![0.0; self.scales.len()];
         for (member, (mean, deviation)) in self.moments.iter().enumerate() {
             self.counts[self.assigned[member]] -= 1.0;
             let square = (mean - self.centre).powi(2);
-            let pairs = self.sizes.iter().zip(&self.counts);
+            let pairs = self.scales.iter().zip(&self.counts);
             for (weight, ((scatter, prior), count)) in weights.iter_mut().zip(pairs) {
                 let variance = (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
-                *weight = (count + PRIOR_MEMBERS * prior) * (-square / variance / 2.0).exp() / variance.sqrt();
+                *weight = (count + PRIOR_CONCENTRATION * prior) * (-square / variance / 2.0).exp() / variance.sqrt();
             }
             let mut left = random.uniform() * weights.iter().sum::<f64>();
             let found = weights.iter().position(|weight| {
                 left -= weight;
                 left < 0.0
             });
-            // Far from everything all weights round to 0. The widest size then explains the member best.
-            let found = found.unwrap_or(self.sizes.len() - 1);
+            // Far from everything all weights round to 0. The widest scale then explains the member best.
+            let found = found.unwrap_or(self.scales.len() - 1);
             self.assigned[member] = found;
             self.counts[found] += 1.0;
         }
         let (mut precision, mut sum) = (0.0, 0.0);
         for (member, (mean, deviation)) in self.moments.iter().enumerate() {
-            let own = 1.0 / (self.scatter(member) + deviation * deviation).max(f64::MIN_POSITIVE);
+            let own = 1.0 / (self.variance(member) + deviation * deviation).max(f64::MIN_POSITIVE);
             precision += own;
             sum += own * mean;
         }

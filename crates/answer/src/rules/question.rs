@@ -12,7 +12,7 @@ use super::searches::of_searches;
 use super::warnings::warnings;
 use vsweep_strategy::stats::Better;
 
-/// A config is listed as being as good as the winner if that has at least this probability.
+/// Minimum probability of being as good as the winner, for a config to be listed as such.
 const EVEN: f64 = 0.5;
 /// Probability below which a config is ruled out.
 const RULED_OUT: f64 = 0.05;
@@ -159,9 +159,8 @@ fn documented(known: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, bet
     all
 }
 
-/// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate, because the winner was then
-/// chosen for another reason. `None` also if the other may hold more: it met its target at the highest load allowed, or its search ended
-/// undecided.
+/// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate (the winner was then chosen
+/// for another reason), or if it may hold more (it met its target at the highest load allowed, or its search ended undecided).
 fn over(winner: &EntrantFacts, other: &EntrantFacts, better: Better) -> Option<Estimate> {
     if other.at_ceiling || other.is_undecided() || better.prefers(other.value.value, winner.value.value) {
         return None;

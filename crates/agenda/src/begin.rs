@@ -1,5 +1,5 @@
-//! Derives from earlier results the load with which a search starts, and its rivals: servers that hold so much load that the search may
-//! end early. Both are recorded when the search begins, so that an interrupted search continues from the same values.
+//! Derives from earlier results the load with which a search starts, and its rivals: servers so good that the search can end early once it
+//! cannot beat them. Both are recorded when the search begins, so that an interrupted search continues from the same values.
 
 use std::collections::BTreeMap;
 use vsweep_answer::replicas_on;
@@ -69,12 +69,12 @@ pub(super) fn search_started(
     let before = (FIRST_SLOT..slot).rev();
     let own = before.filter_map(|slot| state.search(&planned.id, slot));
     let answered = own.chain(alike.iter().rev().copied()).flat_map(SearchRecord::answers);
-    let neighbour = answered.filter_map(|answer| answer.found.value()).next();
+    let earlier = answered.filter_map(|answer| answer.found.value()).next();
     let rivals = targets
         .iter()
         .filter_map(|target| rival(&target.name, &alike, &started, (plan, state), predicted(&target.name)));
     SearchStarted {
-        seed: neighbour.map_or(started.seed, Seed::neighbour),
+        seed: earlier.map_or(started.seed, Seed::neighbour),
         rivals: rivals.collect(),
         ..started
     }
@@ -109,8 +109,8 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
 }
 
 /// Returns the rival for a target: the server whose replicas together hold the highest load found so far; the first of equal ones. The
-/// load of the rival is divided by the replicas of the server of `own`, so each of them must hold it to be as good. Servers whose answers
-/// to the fixed questions are in doubt, and those that need more GPUs than the user has, are left out.
+/// rival's total load is divided by the number of replicas of the server of `own`, giving the load that each replica must hold to match it.
+/// Servers whose answers to the fixed questions are in doubt, and those that need more GPUs than the user has, are left out.
 fn rival(
     target: &str,
     alike: &[&SearchRecord],
@@ -135,7 +135,7 @@ fn rival(
     let name = known.map_or_else(|| server.to_string(), |known| known.name.clone());
     Some(Rival {
         target: target.to_owned(),
-        server: share_of(name, replicas_of_rival, own_replicas),
+        server: name_of_part(name, replicas_of_rival, own_replicas),
         // Rounded down to a load that can be asked for, but never raised to the lowest of these.
         load: own.vary.floor(each).min(each),
         forecast,
@@ -166,7 +166,7 @@ fn replicas(server: &ServerId, gpus: Option<u32>, state: &State) -> Option<u32> 
 }
 
 /// Returns a text for the part of a rival's replicas against which each of `own` replicas competes: `4 × TP 1`.
-fn share_of(name: String, replicas: u32, own: u32) -> String {
+fn name_of_part(name: String, replicas: u32, own: u32) -> String {
     match replicas {
         _ if replicas == own => name,
         _ if replicas.is_multiple_of(own) => format!("{} × {name}", replicas / own),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_part_of_a_rival_is_named() {
-        let share = |replicas, own| share_of("TP 1".to_owned(), replicas, own);
+        let share = |replicas, own| name_of_part("TP 1".to_owned(), replicas, own);
         assert_eq!(
             [share(2, 2), share(4, 1), share(4, 2), share(1, 4)],
             ["TP 1", "4 × TP 1", "2 × TP 1", "1/4 of TP 1"]

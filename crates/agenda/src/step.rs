@@ -26,7 +26,7 @@ pub enum Step {
 /// An action on the server.
 #[derive(Debug)]
 pub enum Action {
-    /// Wait until it may start next to the other servers.
+    /// Wait for the permit to start the server.
     Await,
     /// Launch it, or connect to it, and wait until it is ready.
     Start(Launch),

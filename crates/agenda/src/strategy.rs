@@ -67,8 +67,8 @@ impl Strategy {
         }
     }
 
-    /// Returns the remaining runs, as far as they are known. Of a grid, only the first points are returned; `unlisted` receives the ids of
-    /// the others, grouped by the numbers of their remaining runs.
+    /// Returns the remaining runs that are known. Of a grid, only the first `MOST_LISTED` points; the ids of the others go to `unlisted`,
+    /// keyed by the numbers of their remaining runs.
     pub fn left(
         &mut self,
         schedule: Schedule<'_>,

@@ -56,7 +56,7 @@ pub struct SearchReader {
     /// Ends the run once its verdict is certain.
     pub watch: Watch,
     /// The highest load that the search measured to the end of a run; zero if there is none.
-    pub endured: f64,
+    pub highest_completed: f64,
 }
 
 /// Result of a benchmark, from which a task learns.
@@ -218,7 +218,7 @@ impl RunReader {
             watch: search.watch(&question),
             targets: planned.settings.targets.clone().into(),
             vary: planned.settings.vary,
-            endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
+            highest_completed: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
             question,
         }))
     }
@@ -246,7 +246,7 @@ impl SearchReader {
     /// long by itself. So after a timeout at a load below one that was completed, only that low load is given up as unmeasurable.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let question = self.question.clone();
-        if failure.cause == Cause::BenchTimeout && question.value < self.endured {
+        if failure.cause == Cause::BenchTimeout && question.value < self.highest_completed {
             return Some(Probe::without_figures(question));
         }
         failure.cause.may_come_from_load().then(|| Probe::overloaded(question))

@@ -1,8 +1,8 @@
 //! Chooses the next server start: to compare two arms in pairs, to bisect an ordered axis, to run many groups at the same time, or to find
 //! the best of many configs.
 //!
-//! Like a search, a selection is a deterministic state machine. `ask` returns the next start, or the answer once it is known; `add` takes a
-//! result; and the state is a fold over the results. Only `packed` keeps no state. Nothing here starts or measures a server.
+//! Except for `packed`, which keeps no state, a selection is a deterministic state machine, like a search: `ask` returns the next start, or
+//! the answer once it is known; `add` takes a result; and the state is a fold over the results. Nothing here starts or measures a server.
 
 mod bisected;
 pub mod optimized;

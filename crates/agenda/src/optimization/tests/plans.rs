@@ -14,8 +14,8 @@ fn defaults_of(text: &str, format: Format) -> Option<(String, u32)> {
     let plan = parse(text, format, Path::new("plan"), &World::empty()).expect("a valid plan");
     let matrix = Matrix::expand(&plan).expect("it expands");
     let found = optimization(&plan, &matrix, None, &Predictions::new(), None).expect("asked for");
-    let own = &found.contestants[found.rules.defaults?];
-    Some((own.name.clone(), own.candidate.changes))
+    let contestant = &found.contestants[found.rules.defaults?];
+    Some((contestant.name.clone(), contestant.candidate.changes))
 }
 
 #[test]
@@ -151,11 +151,17 @@ fn an_edited_plan_is_predicted_anew() {
         value: Some(Predicted { ln_value, sd: 0.1 }),
         slopes: vec![0.5],
     };
-    let of = |matrix: &Matrix, ln_value: f64| matrix.servers().map(|own| (own.id, value(ln_value))).collect();
+    let of = |matrix: &Matrix, ln_value: f64| matrix.servers().map(|server| (server.id, value(ln_value))).collect();
     assert!(needs_predictions(&plan, &matrix, None));
     let recorded = optimization(&plan, &matrix, None, &of(&matrix, 2.0), None).expect("asked for");
     let first = |found: Option<Optimization>| found.expect("asked for").contestants[0].candidate.clone();
-    let values = |own: &Candidate| (own.predicted.map(|own| own.ln_value), own.slopes.len(), own.measure_s);
+    let values = |candidate: &Candidate| {
+        (
+            candidate.predicted.map(|predicted| predicted.ln_value),
+            candidate.slopes.len(),
+            candidate.measure_s,
+        )
+    };
     let none = Predictions::new();
     assert!(!needs_predictions(&plan, &matrix, Some(&recorded)));
     assert_eq!(

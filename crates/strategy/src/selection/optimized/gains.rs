@@ -7,16 +7,16 @@ use super::state::Optimized;
 use std::collections::BTreeSet;
 
 /// Assumed probability that the first probe of a new candidate shows that it cannot win.
-const LIKELY_LOST: f64 = 0.7;
-/// Additional weight of a gain where no start combined any two of the candidate's levels, because settings that are good only together are
-/// found in no other way.
+const P_LOST_AT_FIRST_PROBE: f64 = 0.7;
+/// Extra weight of a candidate whose pairs of levels were never started together: settings that are good only in combination are found in
+/// no other way.
 const NOVELTY: f64 = 2.0;
 /// Maximum number of candidates from which further proposals of a batch are chosen.
 const SHORTLIST: usize = 400;
 
 impl Optimized {
-    /// Returns the gain in the logarithm of the best candidate's value that is expected from `seconds` more of server time. If the measured
-    /// candidates were judged, only candidates that were not measured can bring a gain.
+    /// Returns the expected gain in ln(best value) from `seconds` more server time. Once the answer's model has judged the measured
+    /// candidates, only unmeasured ones count.
     pub fn expected_gain(&self, seconds: f64) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let mut left = seconds;
@@ -91,7 +91,7 @@ impl Optimized {
             let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
             let works = view.feasibility[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
-            let lost = if is_known { 0.0 } else { LIKELY_LOST };
+            let lost = if is_known { 0.0 } else { P_LOST_AT_FIRST_PROBE };
             let new_share = combined
                 .as_ref()
                 .map_or(0.0, |combined| combined.new_share(&self.space, *at));

@@ -124,7 +124,7 @@ async fn sample(
             },
             () = sleep(wait) => false,
         };
-        let (at, host, gpus) = (Instant::now(), host.look(), gpus());
+        let (at, host, gpus) = (Instant::now(), host.read(), gpus());
         let answer = match &http {
             Some(http) => http.page("/metrics", LIMIT).await,
             None => None,

@@ -1,7 +1,7 @@
 //! File locks by which vsweep processes on one machine see each other; the kernel releases them when a process dies. A claim reserves a GPU
 //! for a group, so that no other vsweep takes the GPU before the group's server fills its memory. Claims only save work, because the memory
-//! in use is checked as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with
-//! separate `/dev/shm` do not see each other.
+//! in use is checked as well. A presence lock shows other sessions that a server is up. Containers with separate `/dev/shm` do not see each
+//! other.
 
 use crate::files;
 use nix::errno::Errno;
@@ -95,16 +95,16 @@ impl Presence {
 
     /// Number of servers of other sessions that are up on this machine. Removes files of killed sessions.
     pub fn of_others(session: &str) -> usize {
-        Presence::count(|session_and_launch| !session_and_launch.starts_with(session))
+        Presence::count_and_clean(|session_and_launch| !session_and_launch.starts_with(session))
     }
 
     /// Removes the files of killed sessions.
     pub fn forget_dead() {
-        Presence::count(|_| true);
+        Presence::count_and_clean(|_| true);
     }
 
     /// Counts the servers that are up, among those that `is_counted` accepts. Removes the files of accepted servers that are not up.
-    fn count(is_counted: impl Fn(&str) -> bool) -> usize {
+    fn count_and_clean(is_counted: impl Fn(&str) -> bool) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_sought = |entry: &fs::DirEntry| {
             let name = entry.file_name();

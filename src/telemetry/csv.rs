@@ -115,7 +115,7 @@ fn number(value: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::telemetry::host::Host;
+    use crate::telemetry::host::HostUsage;
     use crate::telemetry::nvml::GpuReading;
     use crate::telemetry::prometheus::Scrape;
     use crate::telemetry::series::{Reading, Series, Window};
@@ -135,7 +135,7 @@ mod tests {
                 throttle: Some(throttle),
                 ..GpuReading::default()
             }],
-            host: Host {
+            host: HostUsage {
                 cpu_share: Some(1.0 / 3.0),
                 load: None,
                 own_cores: Some(0.5),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Utilisation of the machine between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Host {
+pub struct HostUsage {
     /// Share of all cores that was busy, from 0 to 1.
     pub cpu_share: Option<f64>,
     /// The kernel's load average over one minute: processes that run, wait to run, or are in uninterruptible sleep.
@@ -39,11 +39,11 @@ impl HostWatch {
     }
 
     /// Returns the utilisation since the previous reading.
-    pub fn look(&mut self) -> Host {
+    pub fn read(&mut self) -> HostUsage {
         let now = HostWatch::start();
         let passed = (now.at - self.at).as_secs_f64();
         let own = now.own.zip(self.own).map(|(now, before)| now.saturating_sub(before));
-        let host = Host {
+        let host = HostUsage {
             cpu_share: now.ticks.zip(self.ticks).and_then(|(now, before)| busy(now, before)),
             load: load(&fs::read_to_string("/proc/loadavg").unwrap_or_default()),
             own_cores: own.filter(|_| passed > 0.0).map(|own| own.as_secs_f64() / passed),
@@ -116,6 +116,6 @@ mod tests {
         let mut watch = HostWatch::start();
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(20) {}
-        assert!(watch.look().own_cores.expect("the system counts it") > 0.0);
+        assert!(watch.read().own_cores.expect("the system counts it") > 0.0);
     }
 }

@@ -1,6 +1,6 @@
 //! The readings of one run in order of time, and their summary, under the names of the columns of a run's row.
 
-use super::host::Host;
+use super::host::HostUsage;
 use super::nvml::GpuReading;
 use super::prometheus::Scrape;
 use crate::plan::Params;
@@ -219,7 +219,7 @@ const OF_EACH_GPU: [SummedFigure<GpuReading>; 8] = [
     ("gpu_other_processes_max", |gpu| gpu.other_processes, max),
     ("gpu_throttled_share", |gpu| gpu.slowed_by(|all| !all.is_empty()), mean),
 ];
-const OF_HOST: [SummedFigure<Host>; 4] = [
+const OF_HOST: [SummedFigure<HostUsage>; 4] = [
     ("host_cpu_share_mean", |host| host.cpu_share, mean),
     ("host_cpu_share_max", |host| host.cpu_share, max),
     ("host_load_max", |host| host.load, max),
@@ -300,7 +300,7 @@ mod tests {
                         ..gpu(second as f64)
                     },
                 ],
-                host: Host {
+                host: HostUsage {
                     cpu_share: Some(0.5),
                     load: Some(2.0),
                     own_cores: None,

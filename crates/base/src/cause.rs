@@ -141,7 +141,7 @@ fn name_log(advice: &str, log: Option<&str>) -> String {
     }
 }
 
-/// A server that is not started, because it needs at least as much memory as another one, which did not start.
+/// A server that is not started because it needs at least as much memory as one that failed to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RuledOut {
     /// The settings in which the two differ, each with its values: `max_model_len`, `8192 > 4096`.

@@ -199,7 +199,8 @@ impl TableBuilder {
         self.figures = (Arc::clone(figures.names()), indices);
     }
 
-    /// Sets a cell of the run that is being added. A second value replaces the first; cells of earlier runs without a value are missing.
+    /// Sets a cell of the run that is being added, replacing an earlier value. Cells of earlier runs that have no value are filled as
+    /// missing.
     fn put(&mut self, index: usize, cell: Cell) {
         let cells = &mut self.columns[index].cells;
         cells.resize(self.runs.len());

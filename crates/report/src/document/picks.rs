@@ -37,7 +37,7 @@ fn of_question(inputs: &Inputs<'_>, answered: &QuestionAnswer, pick: Pick, bound
         target,
         bound,
         one_of => replicas(answered),
-        command => commands.into_iter().flatten().flatten().next(),
+        command => commands.and_then(|lines| lines.into_iter().flatten().next()),
         ..Value::from(Serde(pick))
     }
 }

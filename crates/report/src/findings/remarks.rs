@@ -25,7 +25,7 @@ pub fn remarks(state: &State, points: &Points<'_>, options: &ReportOptions) -> V
         (DRIFTING, unsteady::drifts(points)),
         (
             "Too wide",
-            unsteady::wide(state, points, options.runs.as_ref())
+            unsteady::wide_intervals(state, points, options.runs.as_ref())
                 .into_iter()
                 .collect(),
         ),

@@ -62,7 +62,7 @@ pub fn drifts(points: &Points<'_>) -> Vec<String> {
 }
 
 /// A sentence about points whose intervals are wider than the plan asks, although they have the most runs that the plan allows.
-pub fn wide(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<String> {
+pub fn wide_intervals(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<String> {
     let Some(Runs::Until { metric, rule }) = asked else {
         return None;
     };

@@ -236,7 +236,7 @@ pub fn number(slot: u32, run: u32) -> String {
     }
 }
 
-/// One search, by the chain of probes that counts.
+/// One search, with the chain of probes that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRecord {
     /// Its definition.

@@ -11,9 +11,9 @@ use super::scale::variance_of_sampling;
 use std::rc::Rc;
 use vsweep_strategy::stats::normal_quantile;
 
-/// Number of sizes of run noise, and of start noise, in a grid that is narrowed afterwards.
+/// Number of levels of run noise, and of start noise, in a grid that is narrowed afterwards.
 const COARSE: usize = 12;
-/// Number of sizes of run noise, and of start noise, in the final grid.
+/// Number of levels of run noise, and of start noise, in the final grid.
 const FINE: usize = 14;
 /// Number of times that the grid is narrowed.
 const NARROWINGS: usize = 3;
@@ -187,7 +187,7 @@ impl Components<'_> {
 /// Computes the states at one noise level after another.
 pub(super) struct States<'o> {
     observations: &'o Observations,
-    /// The last run noise, and all blocks at it. They are kept because sizes with the same run noise follow each other.
+    /// The last run noise, and all blocks at it. They are kept because levels with the same run noise follow each other.
     reduced: (f64, Rc<[BlockSystem]>),
 }
 
@@ -272,7 +272,7 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
     weighed
 }
 
-/// Returns the position, sizes and logarithm of likelihood times prior of every cell of a grid.
+/// Returns the position, noise level and logarithm of likelihood times prior of every cell of a grid.
 fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed: Vec<((usize, usize), Noise, f64)> = Vec::new();
     let count = observations.nodes.len();

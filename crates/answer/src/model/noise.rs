@@ -14,7 +14,7 @@ pub struct Noise {
     pub node: f64,
 }
 
-/// Source of the size of a noise.
+/// Source of a noise level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -53,7 +53,7 @@ impl NoiseEstimate {
     }
 }
 
-/// A range of sizes, relative to a typical figure: of the run noise as logarithms, of the start noise as square roots.
+/// A range of levels, relative to a typical figure: of the run noise as logarithms, of the start noise as square roots.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub run: (f64, f64),
@@ -78,7 +78,7 @@ const MOST_START: f64 = 1.0;
 const FARTHEST: f64 = 5.0;
 
 impl Range {
-    /// Returns the range of all sizes that are considered under a prior.
+    /// Returns the range of all levels that are considered under a prior.
     pub fn whole(prior: &NoisePrior) -> Range {
         let (middle, half) = (prior.run.ln(), FARTHEST * prior.run_spread);
         Range {
@@ -87,8 +87,8 @@ impl Range {
         }
     }
 
-    /// Returns a grid over the range, with `count` sizes of run noise and as many of start noise, all multiplied by `size`, the typical
-    /// figure. It has several sizes of node noise only if there are several nodes.
+    /// Returns a grid over the range, with `count` levels of run noise and as many of start noise, all multiplied by `size`, the typical
+    /// figure. It has several levels of node noise only if there are several nodes.
     pub fn grid(&self, prior: &NoisePrior, size: f64, count: usize, has_nodes: bool) -> Grid {
         let run = |ln: f64| {
             let off = (ln - prior.run.ln()) / prior.run_spread;
@@ -110,7 +110,7 @@ impl Range {
         }
     }
 
-    /// Returns the part of the range that contains the `kept` cells of a grid with `count` sizes, and one more size on each side.
+    /// Returns the part of the range that contains the `kept` cells of a grid with `count` levels, and one more level on each side.
     pub fn narrowed(&self, count: usize, kept: &[(usize, usize)]) -> Range {
         let part = |(low, high): (f64, f64), places: &mut dyn Iterator<Item = usize>| {
             let (first, last) = places.fold((count, 0), |(first, last), at| (first.min(at), last.max(at)));

@@ -6,7 +6,7 @@
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
-use super::known::{ExperimentFit, Figures, estimate_by};
+use super::fit::{ExperimentFit, Figures, estimate_by};
 use super::model::{Components, Draws, Posterior};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};
@@ -62,7 +62,7 @@ pub fn compare(comparing: &ComparisonInput<'_>) -> Comparison {
             .filter_map(|place| Ratio::of((figures, others), &drawn, *place));
         judged.extend(ratios.map(|ratio| (ratio.judge(margin), ratio)));
     }
-    let noise = |known: &ExperimentFit<'_>| known.metrics().iter().map(|figures| figures.noise()).collect();
+    let noise = |fitted: &ExperimentFit<'_>| fitted.metrics().iter().map(|figures| figures.noise()).collect();
     Comparison {
         limits: limits(&comparing.limits, &judged),
         points: judged.into_iter().map(|(point, _)| point).collect(),

@@ -14,7 +14,7 @@ mod comparison;
 mod document;
 mod estimate;
 mod experiment;
-mod known;
+mod fit;
 mod lookup;
 pub mod model;
 mod optimization;
@@ -31,7 +31,7 @@ pub use compare::{ComparisonInput, Limit, compare, verdict};
 pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
-pub use known::SURE;
+pub use fit::SURE;
 pub use model::{Basis, NoiseEstimate};
 pub use optimization::*;
 pub use plain::plain;
@@ -41,7 +41,7 @@ pub use run_figures::{Figure, RunFigures};
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Random, RequirementVerdict, Verdict};
 
-use known::{ExperimentFit, Figures, Fit};
+use fit::{ExperimentFit, Figures, Fit};
 use model::{Noise, Posterior};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -64,12 +64,12 @@ pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -
 
 fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let experiment = experiment.in_order();
-    let known = ExperimentFit::of(&experiment, fit);
-    let settled = settle_all(&known);
+    let fitted = ExperimentFit::of(&experiment, fit);
+    let settled = settle_all(&fitted);
     let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
-        rules::frontier(&known, question)
+        rules::frontier(&fitted, question)
     });
-    let together = rules::together(&known, &settled);
+    let together = rules::together(&fitted, &settled);
     let settled = settled.into_iter().map(|settled| (settled.answered, settled.entrants));
     let (questions, entrants): (Vec<QuestionAnswer>, Vec<rules::Entrants>) = settled.unzip();
     let mut answer = Answer {
@@ -83,22 +83,22 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         together,
         questions,
         frontiers: frontiers.into_iter().flatten().collect(),
-        noise: known.metrics().iter().map(Figures::noise).collect(),
-        estimates: estimates(&known),
+        noise: fitted.metrics().iter().map(Figures::noise).collect(),
+        estimates: estimates(&fitted),
         remarks: Vec::new(),
     };
     // Only questions whose winners are recommended get advice about more starts.
     let leading = lookup::leading(&answer.questions);
     for at in leading {
-        answer.questions[at].advice = rules::advice(&known, &answer.questions[at], &entrants[at]);
+        answer.questions[at].advice = rules::advice(&fitted, &answer.questions[at], &entrants[at]);
     }
     answer
 }
 
 /// Answers the questions in parallel, and returns the answers in the order of the questions. Questions that refer to the winner of another
 /// one are answered last, and left out if it has no winner.
-fn settle_all(known: &ExperimentFit<'_>) -> Vec<rules::Settled> {
-    let all = &known.experiment.questions;
+fn settle_all(fitted: &ExperimentFit<'_>) -> Vec<rules::Settled> {
+    let all = &fitted.experiment.questions;
     let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());
     let mut settled: BTreeMap<usize, rules::Settled> = BTreeMap::new();
     for places in [others, referring] {
@@ -109,7 +109,7 @@ fn settle_all(known: &ExperimentFit<'_>) -> Vec<rules::Settled> {
             ))
         };
         let asked: Vec<(usize, Cow<'_, Question>)> = places.into_iter().filter_map(asked).collect();
-        let answer = |(at, question): &(usize, Cow<'_, Question>)| (*at, rules::settle(known, question));
+        let answer = |(at, question): &(usize, Cow<'_, Question>)| (*at, rules::settle(fitted, question));
         settled.extend(threads::map(threads::cores(), &asked, answer));
     }
     settled.into_values().collect()
@@ -133,7 +133,7 @@ fn at_its_load<'q, 's>(
     }))
 }
 
-fn estimates(known: &ExperimentFit<'_>) -> Vec<PointEstimates> {
+fn estimates(fitted: &ExperimentFit<'_>) -> Vec<PointEstimates> {
     let point = |(at, point): (usize, &Point)| PointEstimates {
         point: point.id.clone(),
         config: point.config.clone(),
@@ -142,7 +142,7 @@ fn estimates(known: &ExperimentFit<'_>) -> Vec<PointEstimates> {
         runs: point.runs.len(),
         disturbed: point.runs.iter().filter(|run| run.disturbed).count(),
         starts: point.starts(),
-        figures: known.metrics().iter().map(|figures| figures.estimates[at]).collect(),
+        figures: fitted.metrics().iter().map(|figures| figures.estimates[at]).collect(),
     };
-    known.experiment.points.iter().enumerate().map(point).collect()
+    fitted.experiment.points.iter().enumerate().map(point).collect()
 }

@@ -132,7 +132,7 @@ mod tests {
         };
         let mut draws: Vec<Vec<f64>> = moments.iter().map(|moments| normal(moments, &mut random)).collect();
         shrink(moments, &mut draws, 1.0, &mut random);
-        draws.iter().map(|draws| crate::known::moments(draws)).collect()
+        draws.iter().map(|draws| crate::fit::moments(draws)).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::super::Random;
 use super::super::asked::Goal;
 use super::super::document::{Advice, QuestionAnswer};
 use super::super::experiment::{Experiment, Scale};
-use super::super::known::{ExperimentFit, SURE, moments, rounded};
+use super::super::fit::{ExperimentFit, SURE, moments, rounded};
 use super::super::model::relative_to_angle;
 use super::contest::Margin;
 use super::entrants::{EntrantFacts, Entrants};
@@ -25,8 +25,8 @@ const TRUTHS: usize = 150;
 const MOVED: usize = 500;
 
 /// Finds the starts that would raise the certainty of an answer; `None` if it is sure, or more starts would not help.
-pub fn advice(known: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &Entrants) -> Option<Advice> {
-    let experiment = known.experiment;
+pub fn advice(fitted: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &Entrants) -> Option<Advice> {
+    let experiment = fitted.experiment;
     let margin = Margin {
         part: experiment.margin,
         better: answered.better,
@@ -40,7 +40,7 @@ pub fn advice(known: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &E
     if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
     }
-    let noise = |placed: &&EntrantFacts| noise_of_a_start(known, answered, placed);
+    let noise = |placed: &&EntrantFacts| noise_of_a_start(fitted, answered, placed);
     let noises: Vec<f64> = placed.iter().map(noise).collect();
     let mut best: Option<(u32, f64)> = None;
     for starts in STARTS {
@@ -81,13 +81,13 @@ fn seconds_of_a_start(experiment: &Experiment, placed: &EntrantFacts) -> Option<
 
 /// Returns the standard deviation of one further start of an entrant, relative to its figure. A further search is assumed to locate the
 /// limit as exactly as the searches so far.
-fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed: &EntrantFacts) -> f64 {
+fn noise_of_a_start(fitted: &ExperimentFit<'_>, answered: &QuestionAnswer, placed: &EntrantFacts) -> f64 {
     /// Typical noise of a start, for unknown figures; a search is not more exact.
     const TYPICAL: f64 = 0.02;
     let name = match &answered.goal {
         Goal::Metric { name, .. } => name,
         Goal::Load { target, .. } => {
-            let experiment = known.experiment;
+            let experiment = fitted.experiment;
             let config = &experiment.configs[placed.config].id;
             let mut searches = experiment.searches.iter();
             let own = searches
@@ -96,10 +96,10 @@ fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed
             return (log_moments(&placed.value_draws).1 * (starts as f64).sqrt()).max(TYPICAL);
         }
     };
-    let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {
+    let (Some(figures), Some(point)) = (fitted.figures(name), placed.point) else {
         return TYPICAL;
     };
-    let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
+    let noise = figures.posterior.noise_of_a_start(&fitted.experiment.points[point]);
     // The noise is that of one server, whereas the entrant's own value is that of all its replicas.
     let value = figures.estimates[point].map_or(0.0, |estimate| estimate.value.abs());
     match figures.metric.scale {

@@ -2,7 +2,7 @@
 //! as the winner.
 
 use super::super::document::WinReason;
-use super::super::known::SURE;
+use super::super::fit::SURE;
 use vsweep_strategy::stats::Better;
 
 /// An entrant, reduced to the figures by which a contest is decided.

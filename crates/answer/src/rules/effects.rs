@@ -4,7 +4,7 @@ use super::super::asked::{Goal, Question};
 use super::super::compare::verdict;
 use super::super::document::{Effect, Estimate};
 use super::super::experiment::Config;
-use super::super::known::{ExperimentFit, Figures, draws_of, estimate_by};
+use super::super::fit::{ExperimentFit, Figures, draws_of, estimate_by};
 use super::super::model::Draws;
 use super::entrants::replicas;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 /// The effects of the winner's settings on the metrics that a question asks for, at the winner's point. If the metric by which the question
 /// compares adds up over replicas, its figures are those of all servers that fit on the user's GPUs, as in the question itself. Other
 /// metrics are those of one server.
-pub fn effects(known: &ExperimentFit<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
-    let experiment = known.experiment;
+pub fn effects(fitted: &ExperimentFit<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
+    let experiment = fitted.experiment;
     let own_replicas = f64::from(replicas(experiment, &experiment.configs[winner]));
     let winner_point = &experiment.points[point];
     let alike = experiment.points.iter().enumerate();
@@ -31,7 +31,7 @@ pub fn effects(known: &ExperimentFit<'_>, winner: usize, point: usize, question:
     let mut found = Vec::new();
     for metric in &question.effects {
         let adds_up = matches!(&question.goal, Goal::Metric { name, adds_up: true } if name == metric);
-        let Some(figures) = known.figures(metric) else {
+        let Some(figures) = fitted.figures(metric) else {
             continue;
         };
         let drawn = figures.drawn(&drawn, draws_of(experiment));

@@ -3,7 +3,7 @@
 use super::super::asked::Question;
 use super::super::document::Estimate;
 use super::super::experiment::{Config, Experiment, Point, replicas_on};
-use super::super::known::{ExperimentFit, draws_of};
+use super::super::fit::{ExperimentFit, draws_of};
 use super::contest::Contender;
 use super::meeting::{TargetsMet, meets_plainly, points_of};
 use std::collections::HashMap;
@@ -52,14 +52,18 @@ pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
 }
 
 /// Returns true if the config of a point fits on the user's GPUs.
-pub fn fits(known: &ExperimentFit<'_>, point: &Point) -> bool {
-    let config = known.experiment.configs.iter().find(|config| config.id == point.config);
-    config.is_some_and(|config| replicas(known.experiment, config) > 0)
+pub fn fits(fitted: &ExperimentFit<'_>, point: &Point) -> bool {
+    let config = fitted
+        .experiment
+        .configs
+        .iter()
+        .find(|config| config.id == point.config);
+    config.is_some_and(|config| replicas(fitted.experiment, config) > 0)
 }
 
 /// Returns the entrants of a question about a metric of points.
 pub fn of_points(
-    known: &ExperimentFit<'_>,
+    fitted: &ExperimentFit<'_>,
     question: &Question,
     met: &TargetsMet,
     metric: &str,
@@ -69,24 +73,24 @@ pub fn of_points(
     // The points of each config that is placed.
     let mut competing: Vec<Vec<usize>> = Vec::new();
     // The factor of the replicas of each point.
-    let mut factors = vec![1.0; known.experiment.points.len()];
-    let Some(figures) = known.figures(metric) else {
+    let mut factors = vec![1.0; fitted.experiment.points.len()];
+    let Some(figures) = fitted.figures(metric) else {
         return entrants;
     };
     let better = figures.metric.better;
-    let count = draws_of(known.experiment);
+    let count = draws_of(fitted.experiment);
     let mut drawn = figures.drawn(&figures.points_of(&question.workload), count);
     let mut measured: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, point) in points_of(known, &question.workload, question.load.as_deref()) {
+    for (at, point) in points_of(fitted, &question.workload, question.load.as_deref()) {
         if figures.estimates[at].is_some() {
             measured.entry(&point.config).or_default().push(at);
         }
     }
-    for (config, own) in known.experiment.configs.iter().enumerate() {
+    for (config, own) in fitted.experiment.configs.iter().enumerate() {
         let Some(points) = measured.remove(&*own.id) else {
             continue;
         };
-        let replicas = replicas(known.experiment, own);
+        let replicas = replicas(fitted.experiment, own);
         if replicas == 0 {
             entrants.too_large.push(config);
             continue;
@@ -98,7 +102,7 @@ pub fn of_points(
         let meeting: Vec<usize> = points
             .iter()
             .copied()
-            .filter(|at| meets_plainly(known, *at, &question.targets))
+            .filter(|at| meets_plainly(fitted, *at, &question.targets))
             .collect();
         let best = meeting.iter().copied().reduce(|one, other| {
             if better.prefers(value(other), value(one)) {
@@ -138,7 +142,7 @@ pub fn of_points(
             },
             config,
             point: Some(point),
-            load: known.experiment.points[point].load.clone(),
+            load: fitted.experiment.points[point].load.clone(),
             at_ceiling: false,
             replicas,
             value: estimate,

@@ -3,7 +3,7 @@
 
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::known::{ExperimentFit, Figures, draws_of, rounded};
+use super::super::fit::{ExperimentFit, Figures, draws_of, rounded};
 use super::entrants::fits;
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
@@ -13,11 +13,11 @@ use vsweep_strategy::stats::Better;
 const ONE_DRAW_IN: usize = 4;
 
 /// Returns the frontier that a question asks for; `None` unless both metrics were measured.
-pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Option<Frontier> {
-    let (x, y) = (known.figures(&question.x)?, known.figures(&question.y)?);
-    let all = points_of(known, &question.workload, None).filter(|(_, point)| fits(known, point));
+pub fn frontier(fitted: &ExperimentFit<'_>, question: &FrontierQuestion) -> Option<Frontier> {
+    let (x, y) = (fitted.figures(&question.x)?, fitted.figures(&question.y)?);
+    let all = points_of(fitted, &question.workload, None).filter(|(_, point)| fits(fitted, point));
     let all = all.map(|(at, _)| at);
-    let asked = all.filter(|at| meets_plainly(known, *at, &question.targets));
+    let asked = all.filter(|at| meets_plainly(fitted, *at, &question.targets));
     let placed = asked.filter_map(|at| Some((at, x.estimates[at]?, y.estimates[at]?)));
     let placed: Vec<(usize, Estimate, Estimate)> = placed.collect();
     let (of_x, of_y) = (x.metric.better, y.metric.better);
@@ -33,12 +33,12 @@ pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Optio
         let order = a.1.value.total_cmp(&b.1.value).then(b.2.value.total_cmp(&a.2.value));
         if of_x == Better::Higher { order.reverse() } else { order }
     });
-    let margin = 1.0 + known.experiment.margin;
+    let margin = 1.0 + fitted.experiment.margin;
     let by_more = |better: Better, one: f64, other: f64| match better {
         Better::Higher => one > other * margin,
         Better::Lower => one * margin < other,
     };
-    let draws = draws_of(known.experiment) / ONE_DRAW_IN;
+    let draws = draws_of(fitted.experiment) / ONE_DRAW_IN;
     let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
     let (draws_x, draws_y) = (shrunk(x), shrunk(y));
     // If no unbeaten place beats a place by more than the margin, no place at all does.
@@ -60,8 +60,8 @@ pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Optio
         rounded(kept.count() as f64 / draws as f64)
     };
     let points = front.into_iter().map(|(at, x, y)| FrontierPoint {
-        point: known.experiment.points[*at].id.clone(),
-        config: known.experiment.points[*at].config.clone(),
+        point: fitted.experiment.points[*at].id.clone(),
+        config: fitted.experiment.points[*at].config.clone(),
         x: *x,
         y: *y,
         probability: probability(*at),

@@ -3,7 +3,7 @@
 use super::super::asked::{Question, Target, TargetPoint};
 use super::super::document::TargetChance;
 use super::super::experiment::{Experiment, Point, Scale};
-use super::super::known::{ExperimentFit, draws_of, rounded};
+use super::super::fit::{ExperimentFit, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
 pub struct TargetsMet {
@@ -16,17 +16,17 @@ pub struct TargetsMet {
 
 impl TargetsMet {
     /// Judges the targets of a question in each draw.
-    pub fn of(known: &ExperimentFit<'_>, question: &Question) -> TargetsMet {
-        let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
+    pub fn of(fitted: &ExperimentFit<'_>, question: &Question) -> TargetsMet {
+        let asked: Vec<usize> = points_of(fitted, &question.workload, question.load.as_deref())
             .map(|(at, _)| at)
             .collect();
         TargetsMet {
-            draws: draws_of(known.experiment),
+            draws: draws_of(fitted.experiment),
             targets: question.targets.clone(),
             holds: question
                 .targets
                 .iter()
-                .map(|target| holds(known, &question.workload, target, &asked))
+                .map(|target| holds(fitted, &question.workload, target, &asked))
                 .collect(),
         }
     }
@@ -52,10 +52,10 @@ impl TargetsMet {
     }
 
     /// Returns each target with the probability that a point meets it. Targets that cannot be judged are left out.
-    pub fn each(&self, known: &ExperimentFit<'_>, at: usize) -> Vec<TargetChance> {
+    pub fn each(&self, fitted: &ExperimentFit<'_>, at: usize) -> Vec<TargetChance> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
-            let estimates = &known.figures(&target.metric)?.estimates;
-            let judged = judged(known.experiment, target, at)?.into_iter();
+            let estimates = &fitted.figures(&target.metric)?.estimates;
+            let judged = judged(fitted.experiment, target, at)?.into_iter();
             let worst = judged.filter_map(|place| estimates[place]).reduce(|one, other| {
                 let is_worse = target.bound.holds(one.value, other.value);
                 if is_worse { other } else { one }
@@ -72,19 +72,19 @@ impl TargetsMet {
 }
 
 /// Marks for each competing point the draws in which it meets a target; empty if the target cannot be judged for it.
-fn holds(known: &ExperimentFit<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
-    let mut found = vec![Vec::new(); known.experiment.points.len()];
-    let Some(figures) = known.figures(&target.metric) else {
+fn holds(fitted: &ExperimentFit<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
+    let mut found = vec![Vec::new(); fitted.experiment.points.len()];
+    let Some(figures) = fitted.figures(&target.metric) else {
         return found;
     };
-    let shrunk = figures.shrunk(workload, draws_of(known.experiment));
+    let shrunk = figures.shrunk(workload, draws_of(fitted.experiment));
     for at in asked {
-        let Some(judged) = judged(known.experiment, target, *at) else {
+        let Some(judged) = judged(fitted.experiment, target, *at) else {
             continue;
         };
-        let mut holds = vec![true; draws_of(known.experiment)];
+        let mut holds = vec![true; draws_of(fitted.experiment)];
         if figures.metric.scale == Scale::Count {
-            holds.fill(meets_plainly(known, *at, std::slice::from_ref(target)));
+            holds.fill(meets_plainly(fitted, *at, std::slice::from_ref(target)));
             found[*at] = holds;
             continue;
         }
@@ -116,29 +116,29 @@ pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Opt
 }
 
 /// Returns the plain estimates that decide whether a point meets a target; `None` if one of them is unknown.
-fn judged_values(known: &ExperimentFit<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
-    let figures = known.figures(&target.metric)?;
-    let judged = judged(known.experiment, target, at)?.into_iter();
+fn judged_values(fitted: &ExperimentFit<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
+    let figures = fitted.figures(&target.metric)?;
+    let judged = judged(fitted.experiment, target, at)?.into_iter();
     judged.map(|place| Some(figures.estimates[place]?.value)).collect()
 }
 
 /// Returns true if a point meets all targets by plain estimates.
-pub fn meets_plainly(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> bool {
+pub fn meets_plainly(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
-        let values = judged_values(known, target, at);
+        let values = judged_values(fitted, target, at);
         values.is_some_and(|values| values.iter().all(|value| target.bound.holds(*value, target.limit)))
     })
 }
 
 /// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0. It
 /// is 0 if the point meets all targets, and infinite if one of them cannot be judged.
-pub fn distance(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64 {
+pub fn distance(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
-        let Some(values) = judged_values(known, target, at) else {
+        let Some(values) = judged_values(fitted, target, at) else {
             return f64::INFINITY;
         };
         let size = match target.limit.abs() {
-            0.0 => known
+            0.0 => fitted
                 .figures(&target.metric)
                 .map_or(1.0, |figures| figures.posterior.observations.size()),
             limit => limit,
@@ -154,10 +154,10 @@ pub fn distance(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64
 
 /// Returns the points of a workload with their indices; with a load, only those at that load.
 pub fn points_of<'a>(
-    known: &'a ExperimentFit<'_>,
+    fitted: &'a ExperimentFit<'_>,
     workload: &'a str,
     load: Option<&'a str>,
 ) -> impl Iterator<Item = (usize, &'a Point)> {
-    let points = known.experiment.points.iter().enumerate();
+    let points = fitted.experiment.points.iter().enumerate();
     points.filter(move |(_, point)| point.workload == workload && load.is_none_or(|load| point.load == load))
 }

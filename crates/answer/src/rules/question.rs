@@ -2,7 +2,7 @@
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Entrant, Estimate, Nearest, QuestionAnswer, Winner};
-use super::super::known::{ExperimentFit, draws_of, estimate_by, rounded};
+use super::super::fit::{ExperimentFit, draws_of, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
@@ -26,24 +26,24 @@ pub struct Settled {
 }
 
 /// Answers a question.
-pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
-    let met = TargetsMet::of(known, question);
+pub fn settle(fitted: &ExperimentFit<'_>, question: &Question) -> Settled {
+    let met = TargetsMet::of(fitted, question);
     let (entrants, better) = match &question.goal {
         Goal::Metric { name, adds_up } => {
-            let better = known
+            let better = fitted
                 .figures(name)
                 .map_or(Better::Higher, |figures| figures.metric.better);
-            (of_points(known, question, &met, name, *adds_up), better)
+            (of_points(fitted, question, &met, name, *adds_up), better)
         }
-        Goal::Load { target, unit, .. } => (of_searches(known, question, target, *unit), Better::Higher),
+        Goal::Load { target, unit, .. } => (of_searches(fitted, question, target, *unit), Better::Higher),
     };
     let margin = Margin {
-        part: known.experiment.margin,
+        part: fitted.experiment.margin,
         better,
     };
     let contenders: Vec<Contender> = entrants.placed.iter().map(|placed| placed.contender.clone()).collect();
     let found = decide(&contenders, margin);
-    let id = |at: usize| known.experiment.configs[entrants.placed[at].config].id.clone();
+    let id = |at: usize| fitted.experiment.configs[entrants.placed[at].config].id.clone();
     let ids = |keep: &dyn Fn(usize) -> bool| {
         (0..entrants.placed.len())
             .filter(|at| keep(*at))
@@ -63,16 +63,16 @@ pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
         nearest: if has_winner {
             None
         } else {
-            nearest(known, question, &met)
+            nearest(fitted, question, &met)
         },
         ties: found.ties.iter().map(|at| id(*at)).collect(),
         as_good: ids(&|at| has_winner && !is_winner(at) && found.as_good[at] >= EVEN),
         ruled_out: ids(&|at| has_winner && !is_winner(at) && found.probability[at] < RULED_OUT),
-        entrants: documented(known, &entrants, &found, better),
+        entrants: documented(fitted, &entrants, &found, better),
         too_large: entrants
             .too_large
             .iter()
-            .map(|at| known.experiment.configs[*at].id.clone())
+            .map(|at| fitted.experiment.configs[*at].id.clone())
             .collect(),
         effects: Vec::new(),
         alone: Vec::new(),
@@ -81,30 +81,30 @@ pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
     };
     if let Some((at, reason)) = found.winner {
         let placed = &entrants.placed[at];
-        let config = &known.experiment.configs[placed.config];
+        let config = &fitted.experiment.configs[placed.config];
         let winner = Winner {
             config: config.id.clone(),
-            point: placed.point.map(|point| known.experiment.points[point].id.clone()),
+            point: placed.point.map(|point| fitted.experiment.points[point].id.clone()),
             load: placed.load.clone(),
             replicas: placed.replicas,
             value: placed.value,
             probability: rounded(found.probability[at]),
             chosen: reason.chosen(id),
-            meets: placed.point.map_or(Vec::new(), |point| met.each(known, point)),
+            meets: placed.point.map_or(Vec::new(), |point| met.each(fitted, point)),
             at_ceiling: placed.at_ceiling,
         };
         answered.warnings = warnings(
-            known.experiment,
+            fitted.experiment,
             question,
             config,
             &winner,
-            assumed_start_noise(known, question).filter(|_| entrants.placed.len() > 1),
+            assumed_start_noise(fitted, question).filter(|_| entrants.placed.len() > 1),
         );
         if let Some(point) = placed.point {
-            answered.effects = effects(known, placed.config, point, question);
+            answered.effects = effects(fitted, placed.config, point, question);
         }
         answered.winner = Some(winner);
-        answered.alone = alone(known.experiment, question, &answered);
+        answered.alone = alone(fitted.experiment, question, &answered);
         let alone_warning = warning(&answered.alone, &config.id);
         answered.warnings.extend(alone_warning);
     }
@@ -112,26 +112,26 @@ pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
 }
 
 /// Returns the start noise of the figure that decides, if it is assumed.
-fn assumed_start_noise(known: &ExperimentFit<'_>, question: &Question) -> Option<f64> {
+fn assumed_start_noise(fitted: &ExperimentFit<'_>, question: &Question) -> Option<f64> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
-    let figures = known.figures(name)?;
+    let figures = fitted.figures(name)?;
     let (_, start, _) = figures.posterior.noise();
     figures.posterior.assumes_starts().then_some(start.deviation)
 }
 
 /// Returns the entrants for the document: those that meet the targets by plain estimates, best first, then the others, best first.
-fn documented(known: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
+fn documented(fitted: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
     let winner = found.winner.map(|(at, _)| &entrants.placed[at]);
     let entrant = |(at, placed): (usize, &EntrantFacts)| {
-        let config = &known.experiment.configs[placed.config];
+        let config = &fitted.experiment.configs[placed.config];
         let runs = placed
             .point
-            .map_or(&[][..], |point| &known.experiment.points[point].runs);
+            .map_or(&[][..], |point| &fitted.experiment.points[point].runs);
         Entrant {
             config: config.id.clone(),
-            point: placed.point.map(|point| known.experiment.points[point].id.clone()),
+            point: placed.point.map(|point| fitted.experiment.points[point].id.clone()),
             load: placed.load.clone(),
             replicas: placed.replicas,
             meets: placed.contender.plain.is_some(),
@@ -173,20 +173,20 @@ fn over(winner: &EntrantFacts, other: &EntrantFacts, better: Better) -> Option<E
 }
 
 /// Returns the point that comes nearest to the targets, of configs that fit on the user's GPUs; `None` for a question about loads.
-fn nearest(known: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) -> Option<Nearest> {
+fn nearest(fitted: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) -> Option<Nearest> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
-    let figures = known.figures(name)?;
-    let all = points_of(known, &question.workload, question.load.as_deref());
-    let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(known, point));
-    let far = measured.map(|(at, point)| (distance(known, at, &question.targets), at, point));
+    let figures = fitted.figures(name)?;
+    let all = points_of(fitted, &question.workload, question.load.as_deref());
+    let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(fitted, point));
+    let far = measured.map(|(at, point)| (distance(fitted, at, &question.targets), at, point));
     let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
     Some(Nearest {
         config: point.config.clone(),
         point: point.id.clone(),
         load: point.load.clone(),
-        meets: met.each(known, at),
-        probability: rounded(met.count(at) as f64 / draws_of(known.experiment) as f64),
+        meets: met.each(fitted, at),
+        probability: rounded(met.count(at) as f64 / draws_of(fitted.experiment) as f64),
     })
 }

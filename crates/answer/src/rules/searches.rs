@@ -10,7 +10,7 @@
 use super::super::Random;
 use super::super::asked::Question;
 use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search};
-use super::super::known::{ExperimentFit, draws_of, estimate_by, moments};
+use super::super::fit::{ExperimentFit, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
 use super::contest::Contender;
@@ -26,8 +26,8 @@ const UPPER_END: f64 = 0.975;
 const LIMIT: &str = "limit";
 
 /// Returns the entrants of a question about the load for a target.
-pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str, unit: f64) -> Entrants {
-    let experiment = known.experiment;
+pub fn of_searches(fitted: &ExperimentFit<'_>, question: &Question, target: &str, unit: f64) -> Entrants {
+    let experiment = fitted.experiment;
     let is_asked = |search: &&Search| search.workload == question.workload && search.target == target;
     let searches: Vec<&Search> = experiment
         .searches

@@ -3,14 +3,14 @@
 //! fewest changes from the defaults.
 
 use super::super::document::{Share, Together};
-use super::super::known::{ExperimentFit, rounded};
+use super::super::fit::{ExperimentFit, rounded};
 use super::contest::Margin;
 use super::question::Settled;
 use vsweep_strategy::stats::Better;
 
 /// Returns one joint answer for each question that is asked for several workloads, in the order of the questions. Questions are matched by
 /// their names.
-pub fn together(known: &ExperimentFit<'_>, settled: &[Settled]) -> Vec<Together> {
+pub fn together(fitted: &ExperimentFit<'_>, settled: &[Settled]) -> Vec<Together> {
     let mut names: Vec<&str> = Vec::new();
     for question in settled {
         let name = &*question.answered.question;
@@ -25,11 +25,11 @@ pub fn together(known: &ExperimentFit<'_>, settled: &[Settled]) -> Vec<Together>
             .filter(|question| question.answered.question == **name)
             .collect::<Vec<&Settled>>()
     };
-    names.iter().map(|name| answer(known, name, &of(name))).collect()
+    names.iter().map(|name| answer(fitted, name, &of(name))).collect()
 }
 
-fn answer(known: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Together {
-    let configs = &known.experiment.configs;
+fn answer(fitted: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Together {
+    let configs = &fitted.experiment.configs;
     let none = Together {
         question: name.to_owned(),
         config: None,
@@ -37,7 +37,7 @@ fn answer(known: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Toge
         probability: 0.0,
     };
     // A question about latency is dropped for a workload without a winner, and an answer without that workload would not be joint.
-    let asked = known
+    let asked = fitted
         .experiment
         .questions
         .iter()
@@ -69,7 +69,7 @@ fn answer(known: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Toge
     let least = |shares: &[f64]| shares.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ranked.iter().map(|(_, shares)| least(shares)).fold(0.0, f64::max);
     let margin = Margin {
-        part: known.experiment.margin,
+        part: fitted.experiment.margin,
         better: Better::Higher,
     };
     ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));

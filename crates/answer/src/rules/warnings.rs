@@ -3,7 +3,7 @@
 use super::super::asked::{Goal, Question};
 use super::super::document::{Warning, Winner};
 use super::super::experiment::{Config, Experiment, Point, Search};
-use super::super::known::SURE;
+use super::super::fit::SURE;
 use std::collections::BTreeSet;
 
 /// Smallest probability of the winner at which an assumed start noise is worth a warning.

@@ -115,7 +115,7 @@ fn settle_all(fitted: &ExperimentFit<'_>) -> Vec<rules::Settled> {
     settled.into_values().collect()
 }
 
-/// Replaces the reference to another question's winner by that winner's load; `None` if there is no such winner. A question that refers to
+/// Replaces the reference to another question's winner by that winner's load; `None` without such a winner. A question that refers to
 /// no other is returned unchanged.
 fn at_its_load<'q, 's>(
     question: &'q Question,

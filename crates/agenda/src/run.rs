@@ -240,3 +240,25 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
     let (finished, _) = ran.finish(started, seconds);
     record(Event::RunFinished(Box::new(finished)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_base::cause::Cause;
+
+    #[test]
+    fn a_failed_run_that_was_cut_has_the_detail_of_its_failure() {
+        let reason = "finished".to_owned();
+        let started = State::default().apply_hypothetical(Event::SessionEnded { reason });
+        let ran = MeasuredRun {
+            failure: Some(Failure::new(Cause::BenchFailed, "no answers")),
+            cut: Some("too slow".to_owned()),
+            ..MeasuredRun::default()
+        };
+        let (finished, _) = ran.finish(&started, 1.0);
+        assert_eq!(
+            (finished.cause, &*finished.detail),
+            (Some(Cause::BenchFailed), "no answers")
+        );
+    }
+}

@@ -421,7 +421,7 @@ fn values_of_points_that_are_not_listed_are_not_claimed() {
         common.is_some_and(|line| line.starts_with("  every listed point: ")),
         "{listed}"
     );
-    assert!(listed.contains("... and 300 more"), "{listed}");
+    assert!(listed.contains("... and 300 more points"), "{listed}");
 }
 
 #[test]

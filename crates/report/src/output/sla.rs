@@ -318,7 +318,8 @@ pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String 
         text += &format!("{COARSE}\n");
     }
     if all.len() > MOST_ROWS {
-        text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);
+        let more = show_many((all.len() - MOST_ROWS) as u64, "more answer");
+        text += &format!("and {more}; see sla.csv\n");
     }
     text
 }

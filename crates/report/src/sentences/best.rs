@@ -5,6 +5,7 @@ use super::parts::percent;
 use super::server;
 use super::sure::so_far;
 use vsweep_answer::{Answer, Winner};
+use vsweep_base::units::show_many;
 
 /// The best server of a sweep in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,14 @@ pub fn best(answer: &Answer) -> Option<Best> {
     let (answered, winner) = of_several.find_map(|answered| Some((answered, answered.winner.as_ref()?)))?;
     let (title, more) = match leading.len() {
         1 => (String::new(), String::new()),
-        all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
+        all => {
+            let noun = match answered.is_load() {
+                true => "more target",
+                false => "more workload",
+            };
+            let more = show_many(all as u64 - 1, noun);
+            (short_title(answered) + ": ", format!(" (and {more})"))
+        }
     };
     let figure = one_of_several(answer, answered, &pointwise(winner), true);
     let figure = doubted(figure, answered) + &more;

@@ -442,7 +442,10 @@ mod tests {
         other.workload = "code".to_owned();
         answer.questions.push(other);
         let text = crate::sentences::best(&answer).expect("a best server").text;
-        assert!(text.starts_with("chat: ") && text.ends_with(" (and 1 more)"), "{text}");
+        assert!(
+            text.starts_with("chat: ") && text.ends_with(" (and 1 more workload)"),
+            "{text}"
+        );
         assert!(!text.contains(" to "), "it has no interval: {text}");
     }
 

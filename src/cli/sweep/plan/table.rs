@@ -83,7 +83,7 @@ pub fn write_others(
     write!(out, "\n{table}")?;
     match count - works.len() as u64 {
         0 => Ok(()),
-        more => writeln!(out, "... and {} more", show_count(more)),
+        more => writeln!(out, "... and {}", show_many(more, "more server")),
     }
 }
 
@@ -163,7 +163,7 @@ pub fn write_points(
     }
     match more {
         0 => Ok(()),
-        more => writeln!(out, "  ... and {} more", show_count(more)),
+        more => writeln!(out, "  ... and {}", show_many(more, "more point")),
     }
 }
 

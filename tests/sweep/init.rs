@@ -77,6 +77,7 @@ fn a_running_server_is_asked_what_it_can_take() {
     }
     let output = harness.run(&["init", "--url", &server.url()]);
     let plan = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(plan.starts_with("# How fast is the server"), "{plan}");
     assert!(
         plan.contains("random_input_len = 256\nrandom_output_len = 128\n"),
         "{plan}"

@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<Exit> {
         estimate(schedule, &State::default(), &record, &options)
     };
     let written = match args.format {
-        PlanFormat::Text => table::write_counts(&matrix.counts(), &mut out)
+        PlanFormat::Text => table::write_counts(&plan, &matrix.counts(), &mut out)
             .and_then(|()| write_estimate(&estimate(), &mut out))
             .and_then(|()| table::write(&plan, &matrix, &mut out)),
         PlanFormat::Json => json::write(&plan, &matrix, &estimate(), &mut out),

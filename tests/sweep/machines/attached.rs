@@ -202,7 +202,7 @@ fn another_server_at_the_address_has_the_whole_time() {
     assert!(harness.run(&["run", &path, "-o", "out"]).status.success());
     proxy.to.store(second.port, Ordering::SeqCst);
     let output = harness.run(&["run", &path, "-o", "out", "--set", "max_time=1ms"]);
-    assert!(said(&output).contains("out of time"), "{}", said(&output));
+    assert!(said(&output).contains("stopped at its time limit"), "{}", said(&output));
     let journal = journals(&harness.folder.path().join("out")).concat();
     assert!(journal.contains("\"results_retired\":{"), "{journal}");
 }
@@ -338,7 +338,12 @@ fn what_is_behind_a_url_is_measured_anew_if_the_plan_asks() {
     assert!(run(&[]).status.success());
     assert_eq!(counted(&harness).0, 4);
     let told = said(&run(&["--dry-run"]));
-    assert!(told.contains("4 runs; recorded"), "{told}");
+    assert!(told.contains("1 running server, 4 runs; recorded"), "{told}");
+    let page = fs::read_to_string(harness.folder.path().join("out/report.html")).expect("a page");
+    assert!(
+        page.contains("figures, command lines</summary>"),
+        "nobody could give it a file"
+    );
 
     // A sweep that was interrupted is finished before everything is measured anew.
     let mut sweep = harness.start(&["run", &path, "-o", "out"]);
@@ -373,7 +378,7 @@ fn a_server_is_measured_anew_after_a_sweep_that_ran_out_of_time() {
     let path = plan(&harness, &server.url(), "fresh = true\n");
     for sessions in 1..=2 {
         let output = harness.run(&["run", &path, "-o", "out", "--set", "max_time=1ms"]);
-        assert!(said(&output).contains("out of time"), "{}", said(&output));
+        assert!(said(&output).contains("stopped at its time limit"), "{}", said(&output));
         let journal = journals(&harness.folder.path().join("out")).concat();
         assert_eq!(journal.matches("\"session_started\":{").count(), sessions, "{journal}");
     }

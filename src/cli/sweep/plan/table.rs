@@ -174,6 +174,14 @@ fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usiz
     cells.iter().map(|cell| fill(cell, width)).collect()
 }
 
+/// Noun for a start of a server; a server at a `url` is not started.
+pub fn noun_of_start(plan: &Plan) -> &'static str {
+    match plan.serve.target {
+        Target::Launch(_) => "server start",
+        Target::Attach(_) => "running server",
+    }
+}
+
 /// Describes the work: points with their runs, or searches.
 pub fn describe_work(counts: &Counts) -> String {
     match counts.searches {
@@ -184,9 +192,9 @@ pub fn describe_work(counts: &Counts) -> String {
 
 /// Writes the numbers of starts, of points and runs or searches, and of pairs of server and load; then the pairs that each exclusion
 /// removed.
-pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+pub fn write_counts(plan: &Plan, counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let (starts, pairs) = (
-        show_many(counts.starts, "server start"),
+        show_many(counts.starts, noun_of_start(plan)),
         show_many(counts.pairs, "pair"),
     );
     let defaults = match (counts.keeps_defaults, counts.starts > counts.servers) {

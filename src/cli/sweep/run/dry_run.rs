@@ -49,7 +49,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         writeln!(
             out,
             "left to do: {}, {}; {recorded}",
-            show_many(group_count, "server start"),
+            show_many(group_count, table::noun_of_start(sweep.plan)),
             in_words(left)
         )?;
         if group_count > 0 {

@@ -220,15 +220,18 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     harness.wait_until_alone();
     let text = said(&ended);
     assert!(
-        ended.status.success() && text.contains("out of time") && text.contains("a larger --budget to continue"),
+        ended.status.success()
+            && text.contains("stopped at its time limit")
+            && text.contains("a larger --budget to continue"),
         "{text}"
     );
+    assert!(text.contains("Report: out/report.html"), "{text}");
     let lines = journal_lines(&directory);
     let journal = journals(&directory).concat();
     assert!(journal.contains(r#""reason":"out_of_time""#), "{journal}");
     let again = harness.run(&args);
     assert!(
-        again.status.success() && said(&again).contains("out of time"),
+        again.status.success() && said(&again).contains("stopped at its time limit"),
         "{}",
         said(&again)
     );
@@ -239,19 +242,19 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     );
     let status = said(&harness.run(&["status", "out"]));
     assert!(
-        status.contains("out of time; run the plan again with a larger --budget"),
+        status.contains("stopped at its time limit; run the plan again with a larger --budget"),
         "{status}"
     );
     let report = fs::read_to_string(directory.join("report.md")).expect("a report");
     assert!(
-        report.contains("run the plan again with a larger budget or max_time to continue."),
+        report.contains("run the plan again with a larger --budget or max_time to continue."),
         "{report}"
     );
     let launches = || journals(&directory).concat().matches("server_starting").count();
     let before = launches();
     harness.write("plan.toml", &format!("{written}[report]\nmargin = \"2.25 %\"\n"));
     let edited = harness.run(&args);
-    assert!(said(&edited).contains("out of time"), "{}", said(&edited));
+    assert!(said(&edited).contains("stopped at its time limit"), "{}", said(&edited));
     assert!(
         journals(&directory).concat().contains("2.25 %"),
         "the edited plan is recorded"
@@ -373,6 +376,8 @@ fn parts_and_shards_add_up_to_the_whole() {
         let output = harness.run(&[&args[..], &["--shard", shard]].concat());
         assert!(output.status.success(), "{}", said(&output));
         assert_eq!(causes(&directory, "point").len(), rows, "after shard {shard}");
+        let names_other = said(&output).contains("out/report.html; run the other shards: --shard 2/2");
+        assert_eq!(names_other, shard == "1/2", "{}", said(&output));
     }
     assert!(said(&harness.run(&args)).contains("nothing left to do"));
     harness.wait_until_alone();

@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Exit::Interrupted,
         ),
         Ending::OutOfTime => (
-            format!("out of time in {root}; submit its plan again with a larger max_time to continue"),
+            format!("{root}: stopped at its time limit; submit its plan again with a larger max_time to continue"),
             Exit::Done,
         ),
         Ending::Superseded => (

@@ -204,7 +204,7 @@ fn conclude(
 ) -> Result<Exit> {
     let plan = sweep.plan;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_message = |ending| words::last(ending, directory, state, sweep.schedule());
+    let last_message = |ending| words::last(ending, directory, state, &sweep);
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
     let judged = if has_results && (table || !report::is_current(directory, state)) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
@@ -231,6 +231,13 @@ fn conclude(
     };
     let damage = print_damage(&state.damage);
     let required = output::print_requirements(&judged, is_shown);
+    let is_left = matches!(
+        ending,
+        Ending::Interrupted | Ending::OutOfTime | Ending::StoppedOnFailure
+    );
+    if is_shown && has_results && is_left {
+        output::say(words::results(directory));
+    }
     if ending == Ending::Interrupted {
         output::print_note(last_message(ending));
     } else if is_shown {

@@ -104,7 +104,13 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             line.text += &format!(" ({})", place.join(", "));
             line
         }
-        Event::SessionEnded { reason } => Line::new(Headword::SWEEP, reason.replace('_', " ")),
+        Event::SessionEnded { reason } => {
+            let words = match reason.as_str() {
+                "out_of_time" => "stopped at its time limit",
+                reason => reason,
+            };
+            Line::new(Headword::SWEEP, words)
+        }
     })
 }
 

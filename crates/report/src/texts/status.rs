@@ -354,11 +354,12 @@ impl Status {
 /// The remaining part of the plan and the next step, for a report before its end; `None` if nothing is left.
 pub(crate) fn unfinished(state: &State) -> Option<String> {
     let ended = state.last_session().and_then(|session| session.ended.as_deref());
-    let more = match ended {
-        Some("out_of_time") => " with a larger budget or max_time",
-        _ => "",
+    let next = match ended {
+        Some("finished") => "run the whole plan, or its other shards, to continue",
+        Some("out_of_time") => "run the plan again with a larger --budget or max_time to continue",
+        _ => "run the plan again to continue",
     };
-    left(state, ended).map(|left| format!("{left}; run the plan again{more} to continue"))
+    left(state, ended).map(|left| format!("{left}; {next}"))
 }
 
 fn left(state: &State, ended: Option<&str>) -> Option<String> {
@@ -374,11 +375,17 @@ fn left(state: &State, ended: Option<&str>) -> Option<String> {
         0 => show_many(planned.runs, "run"),
         all => show_many(all, "search"),
     };
-    let how = match ended {
-        Some("finished") => "a part of the plan was run",
-        Some("out_of_time") => "out of time",
-        Some(reason) => reason,
-        None => "the sweep still runs or was killed",
-    };
+    let how = ended.map_or("the sweep still runs or was killed", end_in_words);
     (left > 0).then(|| format!("{how}; left: {left} of {all}"))
+}
+
+/// The end of a session that left work.
+fn end_in_words(reason: &str) -> &str {
+    match reason {
+        "finished" => "a part of the plan was run",
+        "out_of_time" => "stopped at its time limit",
+        "stopped" => "stopped at a failed run",
+        "superseded" => "another session began with a newer plan",
+        reason => reason,
+    }
 }

@@ -2,13 +2,18 @@
 
 use crate::agenda::{Action, Ending, Schedule};
 use crate::cause::{Cause, Outcome};
-use crate::journal::{Directory, RunRecord, State};
+use crate::journal::{Directory, RunRecord, Shard, State};
 use crate::report::texts::status::limit_of_time;
+use crate::report::texts::words::show_some;
+use crate::run::Sweep;
 use crate::shell::shell_line;
 use crate::units::{show_count, show_many};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Most shards that are named.
+const MOST_SHARDS: usize = 4;
 
 /// Describes a reset of a server or its end; `None` for other actions. Starts and runs have events of their own.
 pub fn doing(action: &Action) -> Option<&'static str> {
@@ -20,8 +25,33 @@ pub fn doing(action: &Action) -> Option<&'static str> {
     }
 }
 
+/// Names the report, or the directory of the results until there is one.
+pub fn results(directory: &Directory) -> String {
+    let page = directory.report_html();
+    match page.exists() {
+        true => format!("Report: {}", page.display()),
+        false => format!("Results: {}", directory.root().display()),
+    }
+}
+
+/// Names the other shards that have work left: `; run the other shards: --shard 2/3, --shard 3/3`; empty if there are none.
+fn other_shards(sweep: &Sweep<'_>, state: &State) -> String {
+    let Shard { index: own, count } = sweep.shard;
+    let others = (1..=count).filter(|index| *index != own);
+    let has_work = |index: &u32| {
+        let shard = Shard { index: *index, count };
+        Schedule::new(sweep.plan, sweep.wanted, shard, false).has_work(state)
+    };
+    let named = others.filter(has_work).map(|index| format!("--shard {index}/{count}"));
+    match show_some(named, MOST_SHARDS).as_str() {
+        "" => String::new(),
+        named => format!("; run the other shards: {named}"),
+    }
+}
+
 /// Describes how the sweep ended, and how to continue.
-pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Schedule<'_>) -> String {
+pub fn last(ending: Ending, directory: &Directory, state: &State, sweep: &Sweep<'_>) -> String {
+    let schedule = sweep.schedule();
     let recorded = state.recorded_runs();
     let root = directory.root().display();
     // Measured again, the failed run would stop the sweep again.
@@ -55,17 +85,11 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
             "stopped: another session began here with a newer plan; runs that are in both plans are kept: see `vsweep status {root}`"
         ),
         Ending::NothingLeft => format!(
-            "nothing left to do: {} recorded in {root}{retry}",
-            show_many(recorded, "run")
+            "nothing left to do: {} recorded in {root}{retry}{}",
+            show_many(recorded, "run"),
+            other_shards(sweep, state)
         ),
-        Ending::Finished => {
-            let page = directory.report_html();
-            let results = match page.exists() {
-                true => format!("Report: {}", page.display()),
-                false => format!("Results: {root}"),
-            };
-            results + &retry
-        }
+        Ending::Finished => results(directory) + &retry + &other_shards(sweep, state),
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state, schedule)),
         Ending::OutOfTime => {
             let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into()).collect();
@@ -73,7 +97,10 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Sche
                 Some(limit) => format!("run the same command with a larger {limit} to continue"),
                 None => "raise max_time in the plan and run the same command again to continue".to_owned(),
             };
-            format!("out of time: {} in {root}{retry}; {more}", progress(state, schedule))
+            format!(
+                "stopped at its time limit: {} in {root}{retry}; {more}",
+                progress(state, schedule)
+            )
         }
         Ending::StoppedOnFailure => {
             format!(

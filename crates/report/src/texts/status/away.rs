@@ -1,6 +1,6 @@
 //! Work on an experiment elsewhere: active workers, and the tasks of a cluster. Callers gather the facts; this file describes them.
 
-use super::Status;
+use super::{Status, end_in_words};
 use crate::ordered::Ordered;
 use crate::texts::words::show_some;
 use itertools::Itertools;
@@ -125,12 +125,13 @@ impl Status {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
             ([], Some(reason)) if reason == "out_of_time" => {
-                format!("not running: out of time; {}\n", self.step_with_more_time())
+                format!(
+                    "not running: {}; {}\n",
+                    end_in_words(reason),
+                    self.step_with_more_time()
+                )
             }
-            ([], Some(reason)) if reason == "finished" => {
-                format!("not running: a part of the plan was run; {}\n", self.next_step())
-            }
-            ([], Some(reason)) => format!("not running: {reason}; {}\n", self.next_step()),
+            ([], Some(reason)) => format!("not running: {}; {}\n", end_in_words(reason), self.next_step()),
             ([], None) => format!("not running: the last vsweep was killed; {}\n", self.next_step()),
             (pids, _) => {
                 let pids = pids.iter().join(", ");
@@ -283,15 +284,15 @@ mod tests {
         };
         assert_eq!(
             standing(Some("vsweep run p.toml -o r")),
-            "not running: out of time; raise max_time in the plan, then continue with: vsweep run p.toml -o r\n"
+            "not running: stopped at its time limit; raise max_time in the plan, then continue with: vsweep run p.toml -o r\n"
         );
         assert_eq!(
             standing(Some("vsweep run p.toml --budget 3s -o r")),
-            "not running: out of time; run the plan again with a larger --budget to continue\n"
+            "not running: stopped at its time limit; run the plan again with a larger --budget to continue\n"
         );
         assert_eq!(
             standing(Some("vsweep run p.toml --set 'max_time=3s' -o r")),
-            "not running: out of time; run the plan again with a larger max_time after --set to continue\n"
+            "not running: stopped at its time limit; run the plan again with a larger max_time after --set to continue\n"
         );
         for elsewhere in [
             "--set compare.max_time=3s",
@@ -301,7 +302,9 @@ mod tests {
             let command = format!("vsweep run p.toml {elsewhere}");
             assert_eq!(
                 standing(Some(&command)),
-                format!("not running: out of time; raise max_time in the plan, then continue with: {command}\n")
+                format!(
+                    "not running: stopped at its time limit; raise max_time in the plan, then continue with: {command}\n"
+                )
             );
         }
     }

@@ -15,8 +15,10 @@ pub struct Eta {
     remaining: BTreeMap<PlannedStart, RemainingWork>,
     /// Runs that this invocation has to do in all, without those of searches.
     pub total: u64,
-    /// Number of finished runs.
+    /// Number of finished runs, without the skipped ones.
     pub done: u64,
+    /// Number of these runs that were given up untried.
+    skipped: u64,
     /// Starts with a run in progress, whose end is not recorded yet.
     in_progress: BTreeSet<PlannedStart>,
     /// The starts that this invocation has made or given up.
@@ -81,7 +83,9 @@ impl Eta {
                 let (server, slot) = (&given_up.server, given_up.slot);
                 self.begun.insert((server.clone(), slot));
                 let of_searches = given_up.points.iter().filter(|point| point.search.is_some()).count() as u64;
-                (of_searches..given_up.runs()).for_each(|_| self.finish(server, slot));
+                for _ in of_searches..given_up.runs() {
+                    self.skipped += u64::from(self.take_off(server, slot));
+                }
                 for (search, _) in &given_up.searches {
                     self.end_search(server, slot, search);
                 }
@@ -106,18 +110,22 @@ impl Eta {
     /// Counts a finished run. A run that was not foreseen, such as one for a narrower confidence interval, counts only on a start that this
     /// invocation works on.
     fn finish(&mut self, server: &ServerId, slot: u32) {
-        let take_off = |remaining: &mut RemainingWork| {
-            let is_foreseen = remaining.runs > 0;
-            remaining.runs -= u64::from(is_foreseen);
-            is_foreseen
-        };
-        if !self.change(server, slot, take_off) {
+        if !self.take_off(server, slot) {
             if !self.begun.contains(&(server.clone(), slot)) {
                 return;
             }
             self.total += 1;
         }
         self.done += 1;
+    }
+
+    /// Takes a run off the remaining work, and returns true if it was foreseen.
+    fn take_off(&mut self, server: &ServerId, slot: u32) -> bool {
+        self.change(server, slot, |remaining| {
+            let is_foreseen = remaining.runs > 0;
+            remaining.runs -= u64::from(is_foreseen);
+            is_foreseen
+        })
     }
 
     fn end_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
@@ -135,6 +143,16 @@ impl Eta {
             self.remaining.remove(&start);
         }
         was_there
+    }
+
+    /// Number of the runs in `total` that were not skipped.
+    pub fn to_measure(&self) -> u64 {
+        self.total - self.skipped
+    }
+
+    /// Number of runs that have begun and not ended.
+    pub fn under_way(&self) -> u64 {
+        self.in_progress.len() as u64
     }
 
     /// Returns true if a run on this start of a server is in progress.
@@ -163,7 +181,10 @@ impl Eta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_record::journal::{RunFinished, RunStarted};
+    use vsweep_base::cause::Cause;
+    use vsweep_base::ids::PointId;
+    use vsweep_plan::Params;
+    use vsweep_record::journal::{GroupGivenUp, RunFinished, RunStarted, Untried};
 
     #[test]
     fn a_run_in_progress_belongs_to_one_start_of_its_server() {
@@ -187,5 +208,34 @@ mod tests {
             ..RunFinished::default()
         })));
         assert!(!eta.is_running(&server, 0) && eta.is_running(&server, 1));
+    }
+
+    #[test]
+    fn a_skipped_run_is_not_done() {
+        let server = ServerId("a".into());
+        let (mut state, mut eta) = (State::default(), Eta::default());
+        eta.add_runs(&server, 0, 3);
+        eta.add_runs(&server, 1, 2);
+        let given_up = Event::GroupGivenUp(Box::new(GroupGivenUp {
+            server,
+            slot: 0,
+            cause: Cause::OomAtLoad,
+            detail: String::new(),
+            ruled_out: None,
+            blamed: None,
+            common: Params::new(),
+            points: vec![Untried {
+                point: PointId("p".into()),
+                runs: vec![0, 1, 2],
+                name: "max_concurrency=8".into(),
+                params: Params::new(),
+                combo: None,
+                search: None,
+            }],
+            unlisted: Vec::new(),
+            searches: Vec::new(),
+        }));
+        eta.note(&state.apply_hypothetical(given_up), &state);
+        assert_eq!((eta.done, eta.to_measure()), (0, 2));
     }
 }

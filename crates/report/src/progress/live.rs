@@ -4,7 +4,7 @@
 use super::line::{Line, Names, fit};
 use super::name::describe_gpus;
 use super::quiet::QuietControls;
-use super::wording::{bracket, describe, outcome, show_seconds, time_left};
+use super::wording::{bracket, describe, outcome, place, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::texts::terminal::width;
 use crate::texts::words::show_number;
@@ -43,8 +43,6 @@ pub struct Live {
     result: Option<LiveLine>,
     /// The doubts that were printed. Further runs with only these doubts are counted, but not printed.
     doubts: BTreeSet<Code>,
-    /// Number of skipped runs that earlier sessions recorded.
-    skipped_before: u64,
     /// True once a server was reported that is not started for its memory. Further ones are only counted, as skipped runs.
     has_ruled_out: bool,
 }
@@ -94,7 +92,6 @@ impl Live {
             runs,
             result: None,
             doubts: BTreeSet::new(),
-            skipped_before: 0,
             has_ruled_out: false,
         }
     }
@@ -102,10 +99,7 @@ impl Live {
     /// Shows an event. Failures and doubts stay on the screen above the lines.
     pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
         match &entry.event {
-            Event::SessionStarted { .. } => {
-                self.skipped_before = state.skipped_runs();
-                self.runs.bar.enable_steady_tick(REDRAW);
-            }
+            Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
                 let expected = eta.expected_start(state).filter(|_| !eta.without_server);
@@ -128,10 +122,13 @@ impl Live {
             }
             Event::RunStarted(run) => {
                 let names = Names::of_run(&run.server, &run.name, &number(run.slot, run.run), state);
-                let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
+                let place = match &run.search {
+                    Some(probe) => bracket(&probe.id, state).unwrap_or_default(),
+                    None => place(state, eta, eta.under_way()),
+                };
                 if let Some(line) = self.servers.get(&run.server) {
-                    let search = printable(&search.unwrap_or_default()).into_owned();
-                    line.lock().run = Some((names.within(&line.gpus, ""), vec![search]));
+                    let place = printable(&place).into_owned();
+                    line.lock().run = Some((names.within(&line.gpus, ""), vec![place]));
                 }
             }
             Event::RunFinished(_) => {
@@ -179,10 +176,9 @@ impl Live {
                 let runs = format!("{} of at most {} runs", show_count(done), show_count(most));
                 (done, most, runs)
             }
-            (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
-            (done, total) => {
-                let skipped = skipped.saturating_sub(self.skipped_before);
-                let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
+            (done, _) if eta.is_open_ended => (done, eta.to_measure(), show_many(done, "run")),
+            (done, _) => {
+                let total = eta.to_measure();
                 let runs = format!("{} of {} runs", show_count(done), show_count(total));
                 (done, total, runs)
             }
@@ -314,7 +310,7 @@ impl LiveLine {
         }
         let mut shown = self.lock();
         shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
-        // The bounds of a search say more than the figures of one run.
+        // The bounds of a search, or the number of the run, say more than the figures of one run.
         shown.leads = true;
     }
 }

@@ -94,11 +94,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             let mut line = outcome(run, state);
             let place = match &run.search {
                 Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
-                None if eta.is_open_ended => format!("run {}", eta.done),
-                None => match state.compared() {
-                    Some(compared) => format!("run {} of at most {}", state.runs().count(), compared.most_runs()),
-                    None => format!("run {} of {}", eta.done, eta.total),
-                },
+                None => place(state, eta, 0),
             };
             let place: Vec<String> = [place].into_iter().chain(time_left(eta)).collect();
             line.text += &format!(" ({})", place.join(", "));
@@ -112,6 +108,19 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             Line::new(Headword::SWEEP, words)
         }
     })
+}
+
+/// The number of a run among all, if `under_way` runs have begun and not ended: `run 5 of 24`.
+pub fn place(state: &State, eta: &Eta, under_way: u64) -> String {
+    let number = eta.done + under_way;
+    match state.compared() {
+        _ if eta.is_open_ended => format!("run {number}"),
+        Some(compared) => {
+            let number = state.runs().count() as u64 + under_way;
+            format!("run {number} of at most {}", compared.most_runs())
+        }
+        None => format!("run {number} of {}", eta.to_measure().max(number)),
+    }
 }
 
 /// Describes the work of a session.

@@ -48,6 +48,10 @@ impl<'a> Display<'a> {
     /// Shows an update.
     pub fn show(&mut self, update: Update<'_>, recorder: &Recorder) -> Result<()> {
         let state = recorder.state();
+        // Before the update, because the tables do not have it yet.
+        if let Some(best) = self.tables.as_ref().and_then(Tables::best) {
+            self.progress.best(&best, state);
+        }
         match update {
             Update::Recorded(entry) => self.show_event(entry, recorder)?,
             Update::Running(server, counters) => {
@@ -94,9 +98,6 @@ impl<'a> Display<'a> {
             let log = recorder.directory().server_log(server, Launch { session, n });
             let activity = ServerActivity::Starting(Box::new(startup::follow(log)));
             self.progress.doing(server, activity, state);
-        }
-        if let Some(best) = self.tables.as_ref().and_then(Tables::best) {
-            self.progress.best(&best, state);
         }
         if matches!(entry.event, Event::RunFinished(_))
             && let Some((pairs, text)) = comparison_so_far(state).filter(|(pairs, _)| *pairs > self.pairs)

@@ -11,11 +11,14 @@ use std::thread::{Builder, JoinHandle};
 
 /// The thread that writes the tables.
 pub struct Tables {
-    /// Notifies the thread of new events. Dropping it ends the thread.
-    news: Option<Sender<()>>,
+    /// Notifies the thread of new events, by their number. Dropping it ends the thread.
+    news: Option<Sender<u64>>,
+    /// Number of notifications.
+    notified: u64,
     /// The writing thread; `None` once its result was returned.
     thread: Option<JoinHandle<Result<()>>>,
-    best: Arc<Mutex<Option<Best>>>,
+    /// The best server, and the last notification before it was found.
+    best: Arc<Mutex<(u64, Option<Best>)>>,
 }
 
 impl Tables {
@@ -25,12 +28,12 @@ impl Tables {
         let directory_read = directory.clone();
         let mut tables = LiveTables::of(directory, options);
         let (news, receiver) = channel();
-        let best = Arc::new(Mutex::new(None));
+        let best = Arc::new(Mutex::new((0, None)));
         let found = Arc::clone(&best);
         let work = move || {
             let mut follower = None;
-            while receiver.recv().is_ok() {
-                while receiver.try_recv().is_ok() {}
+            while let Ok(first) = receiver.recv() {
+                let known = receiver.try_iter().last().unwrap_or(first);
                 // Opened only now, because a sweep with nothing left to do needs no tables, and its journals may be large.
                 let follower = match &mut follower {
                     Some(follower) => follower,
@@ -38,27 +41,30 @@ impl Tables {
                 };
                 follower.refresh()?;
                 tables.write(follower.state())?;
-                *found.lock().expect("no thread panics with it") = tables.best();
+                *found.lock().expect("no thread panics with it") = (known, tables.best());
             }
             Ok(())
         };
         let thread = Builder::new().name("vsweep-tables".into()).spawn(work);
         Ok(Tables {
             news: Some(news),
+            notified: 0,
             thread: Some(thread.map_err(|error| Error::Fatal(format!("cannot start a thread: {error}")))?),
             best,
         })
     }
 
-    /// Returns the best server, as of the last tables.
+    /// Returns the best server, once the tables have everything that they were notified of.
     pub fn best(&self) -> Option<Best> {
-        self.best.lock().expect("no thread panics with it").clone()
+        let found = self.best.lock().expect("no thread panics with it");
+        found.1.clone().filter(|_| found.0 == self.notified)
     }
 
     /// Notifies the thread that something was recorded. Returns the error of an earlier round, if there was one.
     pub fn renew(&mut self) -> Result<()> {
+        self.notified += 1;
         match &self.news {
-            Some(news) if news.send(()).is_err() => self.end(),
+            Some(news) if news.send(self.notified).is_err() => self.end(),
             _ => Ok(()),
         }
     }
@@ -71,5 +77,32 @@ impl Tables {
         };
         let ended = "the thread that writes the tables ended early; `vsweep report` makes them again";
         thread.join().unwrap_or_else(|_| Err(Error::Fatal(ended.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_server_is_none_of_an_earlier_record() {
+        let (news, receiver) = channel();
+        let best = Best {
+            config: "a".into(),
+            text: String::new(),
+            reached: String::new(),
+            times: String::new(),
+            sure: String::new(),
+        };
+        let mut tables = Tables {
+            news: Some(news),
+            notified: 1,
+            thread: None,
+            best: Arc::new(Mutex::new((1, Some(best)))),
+        };
+        assert!(tables.best().is_some());
+        tables.renew().expect("somebody listens");
+        assert!(tables.best().is_none());
+        assert_eq!(receiver.recv(), Ok(2));
     }
 }

@@ -618,6 +618,8 @@ fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
     assert_eq!(seed.basis, SeedBasis::KvCapacity);
     // The plan may try 64 concurrent requests. Far more fit into the cache, with 16 input tokens and half of the 32 output tokens each.
     assert_eq!(seed.value, 64.0);
+    let told = said(&output);
+    assert!(told.contains("first guess 64 (its KV cache holds as many)"), "{told}");
     assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");
 }
 

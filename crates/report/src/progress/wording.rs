@@ -182,7 +182,7 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     let from = match seed.basis {
         SeedBasis::Neighbour => format!(", first guess {near} (another server's answer)"),
         SeedBasis::Forecast => format!(", first guess {near} (predicted)"),
-        SeedBasis::KvCapacity => format!(", first guess {near} (fills its KV cache)"),
+        SeedBasis::KvCapacity => format!(", first guess {near} (its KV cache holds as many)"),
         SeedBasis::Nothing => String::new(),
     };
     format!("{name}: searching the highest {vary} for {}{from}", names.join(", "))

@@ -330,6 +330,15 @@ fn compare(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn loads_are_in_the_order_of_their_numbers() {
+    let loads: [(u64, &[(f64, f64)]); 3] = [(16, &STEADY), (4, &STEADY), (64, &STEADY)];
+    let [base, new] = ["base", "new"].map(|name| side(name, name, &loads, true));
+    let found = Comparison::of(&base, &new, &question(&[])).expect("common points");
+    let listed: Vec<&str> = found.points.iter().map(|pair| pair.settings.as_str()).collect();
+    assert_eq!(listed, ["concurrency 4", "concurrency 16", "concurrency 64"]);
+}
+
+#[test]
 fn some_points_are_compared_and_written_to_a_file() {
     let (folder, ..) = sides();
     let args = [

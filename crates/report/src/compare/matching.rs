@@ -1,5 +1,6 @@
 //! Pairs the points of the two sides that agree in every setting that either side varies.
 
+use crate::charts::multiples::order;
 use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
@@ -35,8 +36,15 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
     let mut new_by_key = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
+    // Files of results have loads in the order of their names, such as 16, 4, 64. The load, which is first, changes fastest.
+    let (by_base, by_new) = (in_base.iter().rev().copied(), in_new.iter().rev().copied());
+    let (by_base, by_new) = (by_base.collect_vec(), by_new.collect_vec());
     let base_by_key = by_key(base, &keys).into_iter();
-    for (key, points) in base_by_key.ordered_by_key(|(_, points)| points[0].row) {
+    let base_by_key = base_by_key.ordered_by(|(_, a), (_, b)| {
+        let (a, b) = (a[0].row, b[0].row);
+        order(&by_base, a, b).then(a.cmp(&b))
+    });
+    for (key, points) in base_by_key {
         match (points.as_slice(), new_by_key.get(&key).map(Vec::as_slice)) {
             ([base], Some([new])) => {
                 let settings = match in_base.is_empty() {
@@ -57,7 +65,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
         let has_failed = failed_in_base.contains(&key);
         points.into_iter().map(move |point| (point, has_failed))
     });
-    let left = left.ordered_by_key(|(point, _)| point.row);
+    let left = left.ordered_by(|(a, _), (b, _)| order(&by_new, a.row, b.row).then(a.row.cmp(&b.row)));
     let (failed_base, only_new): (Vec<_>, Vec<_>) = left.partition(|(_, has_failed)| *has_failed);
     let named = |points: Vec<(&Point, bool)>| points.iter().map(|(point, _)| settings(&in_new, point.row)).collect();
     PointMatches {

@@ -108,16 +108,20 @@ impl Sweep<'_> {
             .is_none_or(|(needed, seen)| needed <= f64::from(seen))
     }
 
-    /// Returns the names of the servers with remaining work that do not fit on the GPUs that this worker sees.
-    pub fn left_to_larger(&self, share: &Share, state: &State) -> Vec<String> {
+    /// Returns the names of the servers with remaining work that do not fit on the GPUs that this worker sees: first those that no worker
+    /// has, then those that another one has.
+    pub fn left_to_larger(&self, share: &Share, state: &State) -> (Vec<String>, Vec<String>) {
         let left = self.left(state).into_iter().filter(|(group, _)| share.is_for(group));
-        let large = left
-            .flat_map(|(_, servers)| servers)
-            .filter(|server| !self.fits_here(share, server));
-        large
-            .map(|server| self.plan.secrets.redact(&server.name))
-            .unique()
-            .collect()
+        let (mut free, mut held) = (Vec::new(), Vec::new());
+        for (group, servers) in left {
+            let large = servers.iter().filter(|server| !self.fits_here(share, server));
+            let names = large.map(|server| self.plan.secrets.redact(&server.name)).collect_vec();
+            match !names.is_empty() && share.leases.is_held(&group) {
+                true => held.extend(names),
+                false => free.extend(names),
+            }
+        }
+        (free.into_iter().unique().collect(), held.into_iter().unique().collect())
     }
 
     /// Returns the groups with remaining work that this session may take: it wants them, neither has nor had them, and has the GPUs.
@@ -191,7 +195,13 @@ mod tests {
             };
             let alone = |(group, _)| sweep.is_left_to(&share(Some(group)), &state);
             let taken: Vec<bool> = sweep.left(&state).into_iter().map(alone).collect();
-            (taken, sweep.left_to_larger(&share(None), &state).join("; "))
+            let large = sweep.left_to_larger(&share(None), &state).0;
+            // Another worker has all groups.
+            let other = share(None).leases;
+            let groups = sweep.left(&state).into_iter().map(|(group, _)| group);
+            let _leases = groups.map(|group| other.take(&group).expect("readable")).collect_vec();
+            assert_eq!(sweep.left_to_larger(&share(None), &state), (Vec::new(), large.clone()));
+            (taken, large.join("; "))
         };
         let named = |names: &str| names.to_owned();
         assert_eq!(left("vllm serve m", Some(4)), (vec![true, true], named("")));

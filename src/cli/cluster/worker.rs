@@ -63,16 +63,29 @@ pub fn run(args: Args) -> Result<Exit> {
     check_machine(&sweep, recorder.state())?;
     let root = directory.root().display();
     let left_to_larger = |state: &State| {
-        let names = sweep.left_to_larger(&share, state);
+        let (free, held) = sweep.left_to_larger(&share, state);
         let seen = sweep.node.map(|node| node.capacity.gpus).or(share.gpus).unwrap_or(0);
         let seen = show_many(u64::from(seen), "GPU");
         let remedy = "start a worker where there are more";
-        (!names.is_empty()).then(|| format!("left in {root}, too large for {seen}: {}; {remedy}", names.join("; ")))
+        let free =
+            (!free.is_empty()).then(|| format!("left in {root}, too large for {seen}: {}; {remedy}", free.join("; ")));
+        let held = (!held.is_empty()).then(|| {
+            format!(
+                "another worker measures what is too large for {seen}: {}",
+                held.join("; ")
+            )
+        });
+        (free, held)
     };
-    if !sweep.is_left_to(&share, recorder.state())
-        && let Some(left) = left_to_larger(recorder.state())
-    {
-        return Err(Error::Usage(left));
+    if !sweep.is_left_to(&share, recorder.state()) {
+        match left_to_larger(recorder.state()) {
+            (Some(left), _) => return Err(Error::Usage(left)),
+            (None, Some(held)) => {
+                output::say(held);
+                return Ok(Exit::Done);
+            }
+            (None, None) => {}
+        }
     }
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &matrix, &plan);
@@ -100,8 +113,10 @@ pub fn run(args: Args) -> Result<Exit> {
             Exit::Done,
         ),
         Ending::NothingLeft | Ending::Finished => {
-            let nothing = || format!("nothing left to do; `vsweep report {root}` makes the tables");
-            output::say(left_to_larger(recorder.state()).unwrap_or_else(nothing));
+            let nothing = format!("nothing left to do; `vsweep report {root}` makes the tables");
+            let (free, held) = left_to_larger(recorder.state());
+            let left: Vec<String> = free.into_iter().chain(held).collect();
+            output::say(if left.is_empty() { nothing } else { left.join("\n") });
             return Ok(Exit::Done);
         }
     };

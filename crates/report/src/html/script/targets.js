@@ -209,8 +209,12 @@ function usersOf(point) {
 function buildUsers(host) {
   const [users, gpus] = ["user_count_estimate", "gpu_count"].map((name) => columnByName.get(name));
   const speed = columnByName.get("tokens_per_user");
-  if (!goalOf(0) || !users || !gpus || !speed) {
+  if (!goalOf(0) || !users || !speed) {
     host.closest("article").hidden = true;
+    return;
+  }
+  if (!gpus) {
+    host.append(el("p", { class: "note" }, "The number of GPUs of a server is not known; state it as tensor_parallel_size in [serve.params], and run the plan again."));
     return;
   }
   const field = (key, label, usual, step) => {

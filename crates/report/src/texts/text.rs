@@ -45,6 +45,11 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         + &ending::render(inputs, context! { has_reasons => true, ..document }, reasons)
 }
 
+/// A heading without its unit, and true if it has this unit.
+fn without_unit<'t>(heading: &'t str, unit: &str) -> (&'t str, bool) {
+    heading.strip_suffix(unit).map_or((heading, false), |bare| (bare, true))
+}
+
 /// The Pareto frontier and every point that won something. Settings are shown by their values alone if lines would break. `None` if there
 /// is nothing to show.
 fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
@@ -78,17 +83,15 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         .of_classes()
         .filter(|name| points.runs.column(name).is_some());
     let of_classes = of_classes.map(|name| (axis_title(name), name)).collect_vec();
-    let has_times = shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS))
-        || of_classes.iter().any(|(title, _)| title.ends_with(IN_MILLISECONDS));
     let shown = shown
         .iter()
-        .map(|shown| (shown.heading.trim_end_matches(MILLISECONDS), shown.metric));
+        .map(|shown| (without_unit(shown.heading, MILLISECONDS), shown.metric));
     let of_classes = of_classes.iter();
-    let of_classes = of_classes.map(|(title, name)| (title.trim_end_matches(IN_MILLISECONDS), *name));
+    let of_classes = of_classes.map(|(title, name)| (without_unit(title, IN_MILLISECONDS), *name));
     let columns = shown.chain(of_classes).collect_vec();
     let table = |most: usize, settings: &dyn Fn(usize) -> String| {
         let columns = &columns[..most];
-        let heads = columns.iter().map(|(head, _)| *head);
+        let heads = columns.iter().map(|((head, _), _)| *head);
         let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);
         let mut rows = vec![heads.map(str::to_owned).collect_vec()];
         for at in listed.iter().copied() {
@@ -129,9 +132,12 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     // If the settings do not fit with their names, the names are written once below the table. If that does not fit either, the last
     // figures are left out.
     let fewest = columns.len().min(FEWEST_FIGURES);
-    let fewer = (fewest..=columns.len()).rev().map(|most| (table(most, &brief), true));
-    let forms = [(table(columns.len(), &whole), false)].into_iter().chain(fewer);
-    let (aligned, is_brief) = fitting(forms, |(table, _)| table.lines().collect()).unwrap_or_default();
+    let fewer = (fewest..=columns.len())
+        .rev()
+        .map(|most| (table(most, &brief), most, true));
+    let forms = [(table(columns.len(), &whole), columns.len(), false)];
+    let forms = forms.into_iter().chain(fewer);
+    let (aligned, most, is_brief) = fitting(forms, |(table, ..)| table.lines().collect()).unwrap_or_default();
     let legend = is_brief.then(|| {
         let names = words.params.iter().map(|column| short_name(&column.name));
         format!("settings: {}", names.collect_vec().join("/"))
@@ -146,7 +152,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         legend,
         has_front => !answer.frontier.is_empty(),
         has_others => listed.iter().any(|at| !is_recommended(at) && !answer.frontier.contains(at)),
-        has_times => has_times,
+        has_times => columns[..most].iter().any(|((_, is_time), _)| *is_time),
         is_rough => aligned.contains('~'),
         more => chosen.len().saturating_sub(MOST_ROWS),
     })

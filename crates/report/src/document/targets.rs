@@ -9,6 +9,7 @@ use crate::output::sla;
 use crate::sentences::parts::{replicas, undecided};
 use crate::sentences::sentence;
 use crate::texts::criteria::{phrase, phrase_of};
+use crate::texts::words::server_name;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -65,8 +66,10 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let winner = answered.and_then(|answered| answered.winner.as_ref());
     let (Some(answered), Some(winner)) = (answered, winner) else {
         let unanswered = servers.iter().filter(|row| row.answer().is_none()).take(MOST_LISTED);
-        let unanswered =
-            unanswered.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
+        let unanswered = unanswered.map(|row| {
+            let server = server_name(&row.record().started.server, inputs.state);
+            format!("{server}: {}; {}", sla::words(row), sla::notes(row))
+        });
         return context! { why_none => unanswered.collect_vec(), ..part };
     };
     let winning = servers

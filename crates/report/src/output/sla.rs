@@ -55,12 +55,6 @@ fn server<'a>(result: &SearchResult<'a>) -> Option<&'a ServerRecord> {
     result.state.servers.get(&result.record().started.server)
 }
 
-/// The server's name, which lists its settings, or its id.
-pub(crate) fn config_name(result: &SearchResult<'_>) -> String {
-    let id = &result.record().started.server;
-    server(result).map_or_else(|| id.to_string(), |server| server.name.clone())
-}
-
 /// The word for the answer, or for the reason that there is none.
 fn word(result: &SearchResult<'_>) -> &'static str {
     match result.answer() {

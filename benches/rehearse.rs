@@ -219,7 +219,10 @@ fn vsweep(folder: &Path, args: &[&str]) -> std::process::Output {
 
 /// Low, likely and high duration of the whole plan, in seconds.
 fn rehearse(folder: &Path, plan: &str, out: &str) -> [f64; 3] {
-    let output = vsweep(folder, &["rehearse", plan, "-o", out, "--fresh", "--format", "json"]);
+    let output = vsweep(
+        folder,
+        &["plan", plan, "--rehearse", "-o", out, "--fresh", "--format", "json"],
+    );
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let forecast: Value = serde_json::from_slice(&output.stdout).expect(&error);
     ["low", "likely", "high"].map(|name| forecast["seconds"][name].as_f64().expect("a number"))

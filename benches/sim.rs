@@ -59,7 +59,7 @@ fn main() {
 fn sweep() {
     let began = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_vsweep"))
-        .args(["rehearse", "plans/h100.toml", "--fresh", "--format", "json"])
+        .args(["plan", "plans/h100.toml", "--rehearse", "--fresh", "--format", "json"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("vsweep starts");

@@ -1,9 +1,9 @@
 //! The predictions that appear without a rehearsal: the likely duration of the whole plan or its remaining work, and servers that do not
-//! fit on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Servers that do not fit, and the forecast at the
+//! fit on this machine. `plan`, `run` and `status` share one forecast. Servers that do not fit, and the forecast at the
 //! beginning of a sweep, are shown only if the GPU is known; other predictions may assume one.
 
 use super::output;
-use super::sweep::rehearse::{AssumedMachine, failing, failures_in_words, summary};
+use super::sweep::plan::rehearse::{AssumedMachine, failing, failures_in_words, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{Directory, Entry, Event, State};
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// Most servers that are checked for misfits.
 const MOST_SERVERS: usize = 1000;
 
-/// Returns the options of forecasts by commands other than `rehearse`.
+/// Returns the options of forecasts without a rehearsal.
 pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
@@ -57,7 +57,7 @@ pub fn limits(tokens: u64) -> Limits {
 /// cannot be predicted.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
-    let large = "the plan is too large for a quick prediction; `vsweep rehearse` makes one";
+    let large = "the plan is too large for a quick prediction; `vsweep plan --rehearse` makes one";
     if !is_playable(counts.runs, counts.searches, counts.servers) {
         return Err(large.to_owned());
     }
@@ -117,12 +117,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehear
     let mut failing = match estimate {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
-                let of_grid = match state.optimization() {
-                    _ if !is_optimized || rehearsal.binding_budget().is_some() => "",
-                    None => "if every server were started, ",
-                    Some(_) => "if every server left were started once, ",
-                };
-                output::print_note(format_args!("{of_grid}{}", summary(rehearsal)));
+                output::print_note(sentence(plan, state, rehearsal));
             }
             failing(rehearsal)
         }
@@ -132,6 +127,16 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehear
     // The order of an optimisation decides which of them is started and rules out the others.
     failing.retain(|(_, failure)| !is_optimized || failure.ruled_out.is_none());
     failures_in_words(&failing).into_iter().for_each(output::print_note);
+}
+
+/// Describes a forecast in a sentence. For an optimisation, which does not start every server, the sentence has this condition.
+pub fn sentence(plan: &Plan, state: &State, rehearsal: &Rehearsal) -> String {
+    let of_grid = match state.optimization() {
+        _ if plan.optimize.is_none() || rehearsal.binding_budget().is_some() => "",
+        None => "if every server were started, ",
+        Some(_) => "if every server left were started once, ",
+    };
+    format!("{of_grid}{}", summary(rehearsal))
 }
 
 // The time left of a sweep in progress. When a result was recorded, the time left is predicted on a separate thread, so that forecasts

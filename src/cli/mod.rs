@@ -45,7 +45,6 @@ mod sweep {
     pub mod check;
     pub mod init;
     pub mod plan;
-    pub mod rehearse;
     pub mod run;
 }
 
@@ -60,7 +59,7 @@ use read::{compare, plot, report, status, verify};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread::{Builder, JoinHandle};
-use sweep::{check, init, plan, rehearse, run};
+use sweep::{check, init, plan, run};
 
 /// Finds which server settings under which load meet your targets best.
 #[derive(Debug, Parser)]
@@ -79,7 +78,6 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Plan(plan::Args),
-    Rehearse(rehearse::Args),
     Submit(submit::Args),
     Worker(worker::Args),
     Status(status::Args),
@@ -181,7 +179,6 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Run(args) => machine::check().and_then(|()| run::run(args)),
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
-        Command::Rehearse(args) => rehearse::run(args),
         Command::Submit(args) => machine::check_clock().and_then(|()| submit::run(args)),
         Command::Worker(args) => machine::check().and_then(|()| worker::run(args)),
         Command::Status(args) => status::run(args),

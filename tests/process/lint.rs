@@ -223,8 +223,8 @@ fn wrong_flags_are_told_all_at_once_at_their_places() {
     let count = |level: &str| said.matches(level).count();
     assert_eq!((count("warning: "), count("error: ")), (3, 2), "{said}");
     assert!(!said.contains("12345678"), "{said}");
-    for command in ["rehearse", "run"] {
-        assert_eq!(vsweep(&[command], WRONG).status.code(), Some(2), "{command}");
+    for words in [&["plan", "--rehearse"][..], &["run"]] {
+        assert_eq!(vsweep(words, WRONG).status.code(), Some(2), "{words:?}");
     }
     let flags_only = WRONG.replace("[\"many\", 8]", "8").replace("\"x\"", "8");
     assert_eq!(vsweep(&["check"], &flags_only).status.code(), Some(3));

@@ -1,4 +1,4 @@
-//! `vsweep rehearse` and the estimate of `vsweep plan`: forecasts of plans whose answer is known, and their correction by a real sweep of
+//! `vsweep plan` with its estimate, and `--rehearse`: forecasts of plans whose answer is known, and their correction by a real sweep of
 //! the simulator. Only counts and relations between figures are asserted.
 
 use crate::deadline::output;
@@ -32,7 +32,7 @@ fn plan(text: &str) -> TempDir {
 }
 
 fn rehearse(folder: &TempDir, more: &[&str]) -> Value {
-    let args = [&["rehearse", "plan.toml", "--format", "json"], more].concat();
+    let args = [&["plan", "plan.toml", "--rehearse", "--format", "json"], more].concat();
     let output = vsweep(folder.path(), &args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let forecast: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
@@ -58,7 +58,7 @@ max_concurrency = [1, 4]
 
 #[test]
 fn several_workloads_are_named() {
-    let says = |text: &str| stdout(&vsweep(plan(text).path(), &["rehearse", "plan.toml"]));
+    let says = |text: &str| stdout(&vsweep(plan(text).path(), &["plan", "plan.toml", "--rehearse"]));
     let two = says(&SMALL.replace("input_len = 64", "input_len = [64, 128]"));
     assert!(two.contains("\n2 workloads: 64 in; 128 in\n"), "{two}");
     assert!(!says(SMALL).contains("workload"));
@@ -164,13 +164,17 @@ fn predicted(output: &Output) -> String {
 }
 
 #[test]
-fn plan_run_status_and_rehearse_have_one_forecast() {
+fn plan_run_and_status_have_one_forecast() {
     // At the speed of a real server a run lasts much longer than the computation of a forecast, so the progress lines show one.
     let folder = plan(&SMALL.replace("--sim-speed 20", "--sim-speed 1"));
     let says = |args: &[&str]| vsweep(folder.path(), args);
-    let all = predicted(&says(&["rehearse", "plan.toml"]));
-    assert_eq!(all, predicted(&says(&["plan", "plan.toml"])));
-    assert_eq!(all, predicted(&says(&["run", "plan.toml", "--dry-run"])));
+    let all = predicted(&says(&["plan", "plan.toml", "--rehearse"]));
+    let shown = || {
+        let plan = says(&["plan", "plan.toml"]);
+        assert_eq!(stdout(&plan), stdout(&says(&["run", "plan.toml", "--dry-run"])));
+        plan
+    };
+    assert_eq!(all, predicted(&shown()));
     let part = says(&["run", "plan.toml", "--only", "max_concurrency=1", "--format", "plain"]);
     let told = String::from_utf8_lossy(&part.stderr).into_owned();
     assert!(
@@ -183,13 +187,22 @@ fn plan_run_status_and_rehearse_have_one_forecast() {
     let left = rehearse(&folder, &[]);
     assert_eq!((&left["runs"], &status["left"]), (&4.into(), &4.into()));
     assert_eq!(status["seconds_left"], left["seconds"]["likely"]);
-    let rest = predicted(&says(&["rehearse", "plan.toml"]));
-    assert_eq!(rest, predicted(&says(&["run", "plan.toml", "--dry-run"])));
+    let rest = predicted(&says(&["plan", "plan.toml", "--rehearse"]));
+    assert_eq!(rest, predicted(&shown()));
+    let left = "left to do: 2 server starts, 4 runs; recorded in results/plan: 4 runs";
+    assert!(stdout(&shown()).contains(left), "{}", stdout(&shown()));
     assert_eq!(
-        predicted(&says(&["rehearse", "plan.toml", "--fresh"])),
-        predicted(&says(&["plan", "plan.toml"]))
+        predicted(&says(&["plan", "plan.toml", "--rehearse", "--fresh"])),
+        predicted(&says(&["plan", "plan.toml", "--fresh"]))
     );
     assert_eq!(rest, predicted(&says(&["run", "plan.toml"])));
+    let done = stdout(&shown());
+    assert!(
+        done.contains("nothing left to do; recorded in results/plan: 8 runs; --fresh"),
+        "{done}"
+    );
+    let script = says(&["plan", "plan.toml", "--rehearse", "--format", "sh"]);
+    assert_eq!(script.status.code(), Some(2), "it makes no script");
 }
 
 /// The engine model does not know this server, so durations are predicted from measured runs.
@@ -199,7 +212,7 @@ fn what_cannot_be_played_takes_as_long_as_what_was_measured() {
     let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_vsweep"));
     fs::write(folder.path().join("wrapped"), script).expect("writable");
     fs::set_permissions(folder.path().join("wrapped"), fs::Permissions::from_mode(0o755)).expect("ours");
-    let refused = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    let refused = vsweep(folder.path(), &["plan", "plan.toml", "--rehearse"]);
     assert_eq!(refused.status.code(), Some(2));
     let part = vsweep(folder.path(), &["run", "plan.toml", "--only", "max_concurrency=1"]);
     let told = String::from_utf8_lossy(&part.stderr).into_owned();
@@ -218,7 +231,13 @@ fn servers_side_by_side_are_played_side_by_side() {
     let folder = TempDir::new().expect("a folder");
     let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/h100.toml");
     let rehearse = |more: &[&str]| -> Value {
-        let args = ["rehearse", plan.to_str().expect("a plain path"), "--format", "json"];
+        let args = [
+            "plan",
+            plan.to_str().expect("a plain path"),
+            "--rehearse",
+            "--format",
+            "json",
+        ];
         serde_json::from_str(&stdout(&vsweep(folder.path(), &[&args, more].concat()))).expect("JSON")
     };
     let seconds = |rehearsal: &Value| rehearsal["seconds"]["likely"].as_f64().expect("a number");
@@ -262,7 +281,13 @@ fn servers_side_by_side_are_played_side_by_side() {
 
     let narrow = vsweep(
         folder.path(),
-        &["rehearse", plan.to_str().expect("a plain path"), "--gpu", "4xh100"],
+        &[
+            "plan",
+            plan.to_str().expect("a plain path"),
+            "--rehearse",
+            "--gpu",
+            "4xh100",
+        ],
     );
     let refused = String::from_utf8_lossy(&narrow.stderr).into_owned();
     assert_eq!(narrow.status.code(), Some(2), "{refused}");
@@ -342,7 +367,7 @@ fn what_does_not_fit_is_named_with_its_cause() {
         rehearse(&folder, &["--gpu", "b200"])["servers"][0]["failure"],
         Value::Null
     );
-    let told = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    let told = vsweep(folder.path(), &["plan", "plan.toml", "--rehearse"]);
     assert_eq!(told.status.code(), Some(3));
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
     for words in [
@@ -384,7 +409,7 @@ fn servers_that_an_earlier_failure_rules_out_are_not_started() {
 #[test]
 fn an_unknown_model_is_said_to_be_unknown() {
     let folder = plan(&REAL.replace("MODEL", "acme/mystery"));
-    let refused = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    let refused = vsweep(folder.path(), &["plan", "plan.toml", "--rehearse"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
     assert!(
@@ -422,7 +447,9 @@ fn the_gpu_is_that_of_the_machine_where_it_is_known() {
             .current_dir(folder.path())
             .env("PATH", machine.path())
             .env_remove("CUDA_VISIBLE_DEVICES");
-        command.args(["rehearse", "plan.toml", "--format", "json"]).args(more);
+        command
+            .args(["plan", "plan.toml", "--rehearse", "--format", "json"])
+            .args(more);
         let found: Value = serde_json::from_str(&stdout(&output(&mut command))).expect("JSON");
         found["assumed"][0].as_str().expect("a sentence").to_owned()
     };
@@ -437,12 +464,10 @@ fn the_gpu_is_that_of_the_machine_where_it_is_known() {
 #[test]
 fn a_gpu_that_is_not_known_is_refused_with_those_that_are() {
     let folder = plan(SMALL);
-    for command in ["plan", "rehearse"] {
-        let refused = vsweep(folder.path(), &[command, "plan.toml", "--gpu", "nonsense"]);
-        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(error.contains("h100, h200, a100, l40s, b200"), "{error}");
-    }
+    let refused = vsweep(folder.path(), &["plan", "plan.toml", "--gpu", "nonsense"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error.contains("h100, h200, a100, l40s, b200"), "{error}");
 }
 
 #[test]

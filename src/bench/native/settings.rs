@@ -371,7 +371,7 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     random_cache_hit_fraction: "use prefix_repetition, or random_prefix_len",
     random_cache_ratio: "use prefix_repetition, or random_prefix_len",
     speed_bench_max_input_len: "give a file of the messages wanted",
-    dry_run: "\"vsweep plan\" shows what would be sent, and \"vsweep rehearse\" how long it takes",
+    dry_run: "\"vsweep plan\" shows what would be sent, and about how long it takes",
     num_runs: "write repetitions into a plan; \"vsweep run\" keeps each of them",
     compare: "\"vsweep plot\" and \"vsweep plot pareto\" compare runs",
     reset_prefix_cache: "\"vsweep run\" resets it between runs",

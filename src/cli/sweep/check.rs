@@ -1,7 +1,7 @@
 //! `vsweep check`: validates plans.
 
+use super::plan::rehearse::failures_in_words;
 use super::plan::table::describe_work;
-use super::rehearse::failures_in_words;
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
 use crate::cause::Failure;

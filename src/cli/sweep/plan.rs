@@ -1,36 +1,61 @@
-//! `vsweep plan`: shows the expanded matrix as a table, as JSON, or as a shell script.
+//! `vsweep plan`: shows what would run, as a table, as JSON or as a shell script, or predicts it.
 
 mod json;
+mod left;
+pub mod rehearse;
 mod sh;
 pub mod table;
 
-use super::rehearse::{self, AssumedMachine};
-use crate::agenda::Schedule;
-use crate::cli::experiment::{folder, recorded};
+use super::run::{gpus_here, settle_gpus, settle_margins};
+use crate::cli::experiment::{folder, print_damage, recorded};
 use crate::cli::forecast::{MOST_TOKENS, estimate, limits};
-use crate::cli::output;
+use crate::cli::output::{self, OutputFormat};
 use crate::cli::plan_file::PlanFile;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
+use crate::plan::Plan;
+use crate::rehearse::Options;
 use crate::rehearse::twin::TwinSource;
-use crate::rehearse::{Options, Rehearsal};
+use crate::run::Sweep;
 use clap::ValueEnum;
+use rehearse::AssumedMachine;
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Show servers, points and exact command lines of a plan
+/// Show what would run, or predict it with --rehearse
+///
+/// Starts nothing. What the plan's results directory already holds is left out, and calibrates the prediction.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
-    format: PlanFormat,
+    /// Directory of the results [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Show all of the plan, also what is recorded already
+    #[arg(long)]
+    fresh: bool,
     /// Show only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "CONDITIONS")]
     only: Option<String>,
+    /// Predict the time, the disk use and which servers will not fit, by a simulation in virtual time
+    #[arg(long)]
+    rehearse: bool,
+    /// Predict only the I-th of N shares of the servers, e.g. 2/8
+    #[arg(
+        long,
+        value_name = "I/N",
+        default_value = "1/1",
+        hide_default_value = true,
+        requires = "rehearse"
+    )]
+    shard: Shard,
     #[command(flatten)]
     machine: AssumedMachine,
+    /// Format of the output
+    #[arg(long, value_enum, default_value = "text")]
+    format: PlanFormat,
 }
 
 /// Format of the output.
@@ -38,53 +63,70 @@ pub struct Args {
 enum PlanFormat {
     /// For people
     Text,
-    /// For programs
+    /// JSON
     Json,
-    /// A script to paste into a shell
+    /// A script of all servers and loads, to paste into a shell
     Sh,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix, _) = args.file.open(|_| ())?;
+    let place = |plan: &Plan| Directory::at(folder(args.output.as_deref(), plan));
+    let (mut plan, mut matrix, is_doubtful) = args.file.open(|plan| {
+        let directory = place(plan);
+        settle_margins(plan, &directory, !args.fresh);
+    })?;
     if let Some(only) = &args.only {
         matrix = matrix.only(only)?;
     }
-    let mut out = BufWriter::new(match args.format {
-        PlanFormat::Json => output::json(),
-        PlanFormat::Text => output::text(),
-        PlanFormat::Sh => output::file(),
-    });
-    let estimate = || {
-        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-        // The plan is shown even if its record cannot be read, which `run` reports.
-        let directory = Directory::at(folder(None, &plan));
-        let record = recorded(&directory).unwrap_or_default();
-        let options = Options {
-            known: Arc::new(TwinSource::at(directory)),
-            ..args.machine.options(&plan, &matrix, limits(MOST_TOKENS))
-        };
-        estimate(schedule, &State::default(), &record, &options)
+    let format = match args.format {
+        PlanFormat::Text => OutputFormat::Text,
+        PlanFormat::Json => OutputFormat::Json,
+        PlanFormat::Sh if args.rehearse => {
+            return Err(Error::Usage("--rehearse makes no script; leave out --format sh".into()));
+        }
+        PlanFormat::Sh => {
+            let mut out = BufWriter::new(output::file());
+            return output::finish(sh::write(&plan, &matrix, &mut out).and_then(|()| out.flush()));
+        }
     };
-    let written = match args.format {
-        PlanFormat::Text => table::write_counts(&plan, &matrix.counts(), &mut out)
-            .and_then(|()| write_estimate(&estimate(), &mut out))
-            .and_then(|()| table::write(&plan, &matrix, &mut out)),
-        PlanFormat::Json => json::write(&plan, &matrix, &estimate(), &mut out),
-        PlanFormat::Sh => sh::write(&plan, &matrix, &mut out),
+    let directory = place(&plan);
+    settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
+    let sweep = Sweep {
+        shard: args.shard,
+        ..Sweep::of(&plan, &matrix)
     };
-    output::finish(written.and_then(|()| out.flush()))
+    if !args.rehearse {
+        return show(&sweep, &directory, args.fresh, &args.machine, format);
+    }
+    let exit = rehearse::predict(&sweep, &directory, args.fresh, &args.machine, format)?;
+    Ok(if is_doubtful { exit.or(Exit::SomeFailed) } else { exit })
 }
 
-/// Writes an estimate as one sentence, then its assumptions.
-pub fn write_estimate(estimate: &std::result::Result<Rehearsal, String>, out: &mut impl Write) -> std::io::Result<()> {
-    match estimate {
-        Ok(rehearsal) => {
-            writeln!(out, "{}", rehearse::summary(rehearsal))?;
-            rehearsal
-                .assumptions
-                .iter()
-                .try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))
-        }
-        Err(why) => writeln!(out, "not predicted: {why}"),
-    }
+/// Shows the work of a sweep that a directory lacks, or all of it if `fresh` is true, and its likely duration.
+pub fn show(
+    sweep: &Sweep<'_>,
+    directory: &Directory,
+    fresh: bool,
+    machine: &AssumedMachine,
+    format: OutputFormat,
+) -> Result<Exit> {
+    let mut record = recorded(directory)?;
+    sweep.imagine_anew(&mut record);
+    let nothing = State::default();
+    let done = if fresh { &nothing } else { &record };
+    let options = Options {
+        known: Arc::new(TwinSource::at(directory.clone())),
+        ..machine.options(sweep.plan, sweep.wanted, limits(MOST_TOKENS))
+    };
+    let estimate = estimate(sweep.schedule(), done, &record, &options);
+    let mut out = BufWriter::new(match format {
+        OutputFormat::Text => output::text(),
+        OutputFormat::Json => output::json(),
+    });
+    let written = match format {
+        OutputFormat::Text => left::write(sweep, directory, done, &estimate, &mut out),
+        OutputFormat::Json => json::write(sweep.plan, sweep.wanted, &estimate, &mut out),
+    };
+    output::finish(written.and_then(|()| out.flush()))?;
+    Ok(print_damage(&record.damage))
 }

@@ -1,12 +1,12 @@
 //! `vsweep run`: performs the work of a plan that the journal still lacks.
 
 mod display;
-mod dry_run;
 mod finish;
 mod preflight;
 mod tables;
 mod words;
 
+use super::plan::{rehearse::AssumedMachine, show};
 use crate::agenda::{self, Ending, Predictions, needs_predictions};
 use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, print_damage};
 use crate::cli::flags::one_of;
@@ -101,7 +101,13 @@ pub fn run(args: Args) -> Result<Exit> {
         ..Sweep::of(&plan, &whole)
     };
     if args.dry_run {
-        return dry_run::show(&sweep, &directory);
+        return show(
+            &sweep,
+            &directory,
+            false,
+            &AssumedMachine::default(),
+            output::OutputFormat::Text,
+        );
     }
     let mode = match output::is_quiet() && args.format != Mode::Json {
         true => Mode::Quiet,

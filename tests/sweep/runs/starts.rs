@@ -43,7 +43,7 @@ fn all_configs_are_started_once_before_any_is_started_again() {
         "{}",
         said(&output)
     );
-    let output = harness.run(&["rehearse", "plan.toml", "-o", "out"]);
+    let output = harness.run(&["plan", "plan.toml", "--rehearse", "-o", "out"]);
     assert!(
         said(&output).contains("for 4 server starts and 8 runs"),
         "{}",

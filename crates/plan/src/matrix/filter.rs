@@ -119,7 +119,7 @@ impl Matrix {
         });
         matrix.count();
         if matrix.points_of_server.iter().all(|count| *count == 0) {
-            let remedy = "`vsweep plan` without --only lists all points";
+            let remedy = "`vsweep plan --fresh` without it lists all points";
             return Err(Error::Usage(format!("--only leaves no point; {remedy}")));
         }
         Ok(matrix)

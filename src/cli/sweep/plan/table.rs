@@ -1,6 +1,6 @@
-//! The matrix for people: the numbers of starts, points and runs, and the servers with their points.
+//! Parts of a plan for people: the numbers of starts, points and runs, and servers with their points.
 
-use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, settings_text};
+use crate::matrix::{Counts, LoadFinder, Point, ServerConfig, settings_text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
 use crate::report::texts::align::{align, fitting};
 use crate::report::texts::words::{brief_labels, short_label, short_name};
@@ -19,38 +19,6 @@ const MOST_WHOLE: u64 = 12;
 /// Number of servers that are shown in full: all if they are few, only the first if they are many.
 pub fn count_whole(servers: u64) -> u64 {
     if servers > MOST_WHOLE { 1 } else { servers }
-}
-
-/// Writes each server with its points. If there are many servers, only the first is shown in full, and the others have a line each.
-pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
-    let servers = matrix.counts().servers;
-    let whole = count_whole(servers);
-    for server in matrix.servers().take(whole as usize) {
-        writeln!(out)?;
-        write_server(plan, &server, out)?;
-        if !matrix.finds_its_loads() {
-            let listed = matrix.points_of(&server).take(MOST_LISTED);
-            let listed = listed.map(|point| (point, None)).collect_vec();
-            write_points(plan, &listed, matrix.count_of(&server) - listed.len() as u64, out)?;
-        }
-        write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
-        write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
-    }
-    if whole == servers {
-        return Ok(());
-    }
-    let work = |server: ServerConfig| {
-        let work = match matrix.finds_its_loads() {
-            true => show_many(matrix.searches_of(&server).count() as u64, "search"),
-            false => show_many(matrix.count_of(&server), "point"),
-        };
-        (server, work)
-    };
-    write_others(plan, servers - 1, matrix.servers().skip(1).map(work), out)?;
-    writeln!(
-        out,
-        "\nthe first server is shown in full; --only shows others, --format json all"
-    )
 }
 
 /// Writes a line for each of the other servers, with its work, up to [`MOST_LISTED`] lines. `count` is the number of these servers.

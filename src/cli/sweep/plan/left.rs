@@ -1,29 +1,27 @@
-//! `vsweep run --dry-run`: shows the work of a plan that a directory still lacks, and its likely duration.
+//! The work of a plan that a directory still lacks, for people, and its likely duration.
 
+use super::table;
 use crate::agenda::{Group, Schedule, Start};
-use crate::cli::experiment::{print_damage, recorded};
-use crate::cli::forecast::{estimate, options_at};
-use crate::cli::output;
-use crate::cli::sweep::plan::{table, write_estimate};
-use crate::error::{Exit, Result};
+use crate::cli::forecast::sentence;
 use crate::journal::{ALONE_SLOT, Directory, State, number};
 use crate::plan::Plan;
+use crate::rehearse::Rehearsal;
 use crate::run::Sweep;
 use crate::units::show_many;
 use itertools::Itertools;
 use std::io::{self, Write};
 
-/// Shows what a real run would do now.
-pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
-    let mut state = recorded(directory)?;
-    sweep.imagine_anew(&mut state);
-    output::finish(write(sweep, directory, &state, &mut output::text()))?;
-    Ok(print_damage(&state.damage))
-}
-
-/// Writes the totals, then each group. Of many groups, the first is shown in full, and the others have a line each.
-fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
-    let schedule = sweep.schedule();
+/// Writes the totals, then each group. If there are many servers, only the first group is shown in full. Each of the others, and each later
+/// start of a server, has a line.
+pub fn write(
+    sweep: &Sweep<'_>,
+    directory: &Directory,
+    state: &State,
+    estimate: &Result<Rehearsal, String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (schedule, counts) = (sweep.schedule(), sweep.wanted.counts());
+    table::write_counts(sweep.plan, &counts, out)?;
     let groups = || {
         let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
             // Only the next starts are known, because later ones depend on their results.
@@ -37,27 +35,28 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         directory.root().display(),
         show_many(state.measured().count() as u64, "run")
     );
+    if !schedule.has_work(state) {
+        return writeln!(out, "nothing left to do; {recorded}; --fresh shows the whole plan");
+    }
     let group_count = groups().count() as u64;
-    if sweep.plan.optimize.is_some() && !schedule.has_work(state) {
-        writeln!(out, "nothing left to do; {recorded}")?;
-    } else if sweep.plan.optimize.is_some() {
-        let all = show_many(sweep.wanted.counts().servers, "server");
+    if sweep.plan.optimize.is_some() {
+        let all = show_many(counts.servers, "server");
         writeln!(out, "the next of {all}; their results decide which follow; {recorded}")?;
     } else {
         let left = groups().map(|group| left_of(&group, schedule, state));
         let left = left.fold((0, 0), |(runs, searches), group| (runs + group.0, searches + group.1));
-        writeln!(
-            out,
-            "left to do: {}, {}; {recorded}",
-            show_many(group_count, table::noun_of_start(sweep.plan)),
-            in_words(left)
-        )?;
-        if group_count > 0 {
-            let options = options_at(sweep.plan, sweep.wanted, directory);
-            write_estimate(&estimate(schedule, state, state, &options), out)?;
-        }
+        let starts = show_many(group_count, table::noun_of_start(sweep.plan));
+        writeln!(out, "left to do: {starts}, {}; {recorded}", in_words(left))?;
     }
-    let whole = table::count_whole(group_count);
+    match estimate {
+        Ok(rehearsal) => {
+            writeln!(out, "{}", sentence(sweep.plan, state, rehearsal))?;
+            let mut assumed = rehearsal.assumptions.iter();
+            assumed.try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))?;
+        }
+        Err(why) => writeln!(out, "not predicted: {why}")?,
+    }
+    let whole = table::count_whole(counts.servers).min(group_count);
     for group in groups().take(whole as usize) {
         writeln!(out)?;
         write_group(sweep.plan, &group, schedule, state, out)?;
@@ -73,8 +72,12 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         };
         (group.server, work)
     };
-    table::write_others(sweep.plan, group_count - 1, groups().skip(1).map(work), out)?;
-    writeln!(out, "\nthe first server is shown in full; --only shows others")
+    let others = groups().skip(whole as usize).map(work);
+    table::write_others(sweep.plan, group_count - whole, others, out)?;
+    match counts.servers {
+        servers if servers > whole => writeln!(out, "\nthe first server is shown in full; --only shows others"),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a server with its command line, and its remaining points and searches.
@@ -89,10 +92,16 @@ fn write_group(
     if let Some(which) = which_start(plan, group.slot) {
         writeln!(out, "  {which}")?;
     }
+    // All runs are left of a plan without a record.
+    let has_runs = state.runs().next().is_some();
     if let Some(grid) = &group.grid {
         let row = |(index, _, runs): (usize, _, Vec<u32>)| {
-            let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
-            (grid.point(schedule, index), Some(numbers.format(" ").to_string()))
+            let numbers = || {
+                runs.iter()
+                    .map(|run| format!("#{}", number(group.slot, *run)))
+                    .join(" ")
+            };
+            (grid.point(schedule, index), has_runs.then(numbers))
         };
         let mut left = grid.left(schedule, state);
         let listed = left.by_ref().take(table::MOST_LISTED).map(row).collect_vec();

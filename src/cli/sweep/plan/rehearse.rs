@@ -1,14 +1,12 @@
-//! `vsweep rehearse`: predicts the time of a plan and its failures, before anything is started.
+//! `vsweep plan --rehearse`: predicts the time of a plan and its failures, before anything is started.
 
 mod table;
 
 pub use table::{failing, failures_in_words, summary};
 
-use crate::agenda::Schedule;
-use crate::cli::experiment::{folder, print_damage, recorded};
+use crate::cli::experiment::{print_damage, recorded};
 use crate::cli::machine::runtime;
 use crate::cli::output::{OutputFormat, print_note};
-use crate::cli::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
@@ -16,6 +14,7 @@ use crate::plan::{Parallel, Params, Plan, show};
 use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
 use crate::report::texts::words::short_setting_of;
+use crate::run::Sweep;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::table::is_of_load;
 use crate::telemetry::gpu::{numbers, visible};
@@ -26,33 +25,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-
-/// Predict the time of a plan, and which servers will not fit
-///
-/// Simulates the plan in virtual time; starts nothing. If the plan's results directory exists, its results calibrate the prediction, and
-/// only the rest is predicted.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    file: PlanFile,
-    /// Directory of the results [default: results/<plan name>]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Predict all of the plan, also what is recorded already
-    #[arg(long)]
-    fresh: bool,
-    /// Predict only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
-    #[arg(long, value_name = "CONDITIONS")]
-    only: Option<String>,
-    /// Predict only the I-th of N shares of the servers, e.g. 2/8
-    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
-    shard: Shard,
-    #[command(flatten)]
-    machine: AssumedMachine,
-    /// Format of the prediction
-    #[arg(long, value_enum, default_value = "text")]
-    format: OutputFormat,
-}
 
 /// Assumptions about the machine that will run the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -66,31 +38,33 @@ pub struct AssumedMachine {
     model_config: Option<PathBuf>,
 }
 
-pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix, is_doubtful) = args.file.open(|_| ())?;
-    if let Some(only) = &args.only {
-        matrix = matrix.only(only)?;
-    }
-    let directory = Directory::at(folder(args.output.as_deref(), &plan));
-    let record = recorded(&directory)?;
+/// Prints the predicted time and failures of the work that a directory lacks, or of all of it if `fresh` is true.
+pub fn predict(
+    sweep: &Sweep<'_>,
+    directory: &Directory,
+    fresh: bool,
+    machine: &AssumedMachine,
+    format: OutputFormat,
+) -> Result<Exit> {
+    let mut record = recorded(directory)?;
+    sweep.imagine_anew(&mut record);
     let nothing = State::default();
-    let done = if args.fresh { &nothing } else { &record };
-    let schedule = Schedule::new(&plan, &matrix, args.shard, false);
+    let done = if fresh { &nothing } else { &record };
     let options = Options {
-        known: Arc::new(TwinSource::at(directory)),
-        ..args.machine.options(&plan, &matrix, Limits::default())
+        known: Arc::new(TwinSource::at(directory.clone())),
+        ..machine.options(sweep.plan, sweep.wanted, Limits::default())
     };
     // The number of runs is unknown before searches. With a record or for a shard, fewer runs than the plan's are left.
-    let is_whole = done.runs().next().is_none() && args.shard == Shard::WHOLE && !matrix.finds_its_loads();
-    let working = print_progress_of(&options.plays, is_whole.then(|| matrix.counts().runs));
-    let rehearsal = rehearse(schedule, done, &record, &options);
+    let is_whole = done.runs().next().is_none() && sweep.shard == Shard::WHOLE && !sweep.wanted.finds_its_loads();
+    let working = print_progress_of(&options.plays, is_whole.then(|| sweep.wanted.counts().runs));
+    let rehearsal = rehearse(sweep.schedule(), done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    let table = || table::table(&rehearsal, recorded, &workloads(&matrix));
-    args.format.print(table, || json(&rehearsal, recorded))?;
+    let table = || table::table(&rehearsal, recorded, &workloads(sweep.wanted));
+    format.print(table, || json(&rehearsal, recorded))?;
     let exit = print_damage(&record.damage);
-    Ok(match is_doubtful || rehearsal.foresees_failures() {
+    Ok(match rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
         false => exit,
     })

@@ -138,7 +138,7 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
         points(2)
     );
     assert_eq!(
-        plot(&["--filter-by", "max-concurrency <= 10, max_num_seqs == 16"]),
+        plot(&["--only", "max-concurrency <= 10, max_num_seqs == 16"]),
         points(2)
     );
     assert_eq!(plot(&["--bin-by", "max_concurrency%50"]), points(6));
@@ -169,11 +169,11 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         ),
         (vec!["plot", "--var-y", "backend"], "columns with numbers are:"),
         (
-            vec!["plot", "--filter-by", "max_concurrency=<8"],
-            "one of = != <= >= < >",
+            vec!["plot", "--only", "max_concurrency=<8"],
+            "--only: `=<` is not a comparison; write `<=`",
         ),
         (
-            vec!["plot", "--filter-by", "max_concurrency>100"],
+            vec!["plot", "--only", "max_concurrency>100"],
             "holds for none of 8 runs",
         ),
         (vec!["plot", "--bin-by", "max_concurrency%0"], "positive number"),
@@ -291,6 +291,13 @@ fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
     assert_eq!(latency["x"]["better"], "lower");
     assert_eq!(latency["points"].as_array().map(Vec::len), Some(9));
     let usual = json(&[]);
+    let best = |frontier: &Value| {
+        let points = frontier["points"].as_array().expect("points").iter();
+        points.filter(|point| point["frontier"] == true).count()
+    };
+    let part = json(&["--only", "max_concurrency=10"]);
+    assert_eq!(part["points"].as_array().map(Vec::len), Some(3), "{part}");
+    assert!(best(&usual) > 0 && best(&part) > 0, "{part}");
     let chosen = json(&[
         "--gpu-count-var",
         "tensor_parallel_size",

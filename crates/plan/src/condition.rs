@@ -88,10 +88,18 @@ pub const OPERATORS: [(&str, Op); 6] = [
 /// Returns the operator and value of a condition's right side. A number, a boolean or a text without an operator is compared for equality.
 pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     let text = value.as_str().unwrap_or_default().trim();
+    match operator(text)? {
+        (None, _) => Ok((Op::Eq, value.clone())),
+        (Some(op), right) => Ok((op, compared(op, right)?)),
+    }
+}
+
+/// Splits `>=8` into its operator, if it has one, and the text after it.
+fn operator(text: &str) -> Result<(Option<Op>, &str), String> {
     let end = text.find(|letter| !"=<>!".contains(letter)).unwrap_or(text.len());
     let (sign, right) = (&text[..end], text[end..].trim());
     let op = match (sign, OPERATORS.iter().find(|(known, _)| *known == sign)) {
-        ("", _) => return Ok((Op::Eq, value.clone())),
+        ("", _) => return Ok((None, right)),
         // `=` is short for `==`.
         ("=", _) => Op::Eq,
         (_, Some((_, op))) => *op,
@@ -105,37 +113,84 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
             return Err(format!("`{sign}` is not a comparison; write {meant}"));
         }
     };
-    if right.is_empty() {
-        return Err(format!("nothing follows `{sign}`"));
-    }
-    let right = literal(right);
-    match op {
-        Op::Eq | Op::Ne => Ok((op, right)),
-        _ if number(&right).is_some() => Ok((op, right)),
-        _ => Err(format!("`{sign}` compares numbers, and `{text}` does not name one")),
+    match right.is_empty() {
+        true => Err(format!("nothing follows `{sign}`")),
+        false => Ok((Some(op), right)),
     }
 }
 
-/// Splits `key>=8` into its key, operator and value.
-pub fn parse(text: &str) -> Result<(String, Op, Value), String> {
-    let at = text
-        .find(['=', '!', '<', '>'])
-        .ok_or_else(|| format!("`{text}` has no comparison"))?;
-    let (key, right) = text.split_at(at);
-    let key = key.trim();
+/// Returns the value of a condition on a parameter.
+pub fn compared(op: Op, right: &str) -> Result<Value, String> {
+    let value = literal(right);
+    match op {
+        Op::Eq | Op::Ne => Ok(value),
+        _ if number(&value).is_some() => Ok(value),
+        _ => Err(format!("`{op}` compares numbers, and `{op}{right}` does not name one")),
+    }
+}
+
+/// Reads the conditions of `--only`, such as `max_num_seqs=64,max_concurrency>=8`; none of an empty text. `read` makes a condition of its
+/// key, operator and right side.
+pub fn parse_list<T>(text: &str, read: impl Fn(&str, Op, &str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let parse = |item| split(item).and_then(|(key, op, right)| read(key, op, right));
+    let read = items(text).and_then(|items| items.into_iter().map(parse).collect());
+    read.map_err(|why| format!("--only: {why}; write conditions such as max_num_seqs=64,max_concurrency>=8"))
+}
+
+/// Splits `key>=8` into its key, operator and right side.
+fn split(text: &str) -> Result<(&str, Op, &str), String> {
+    let at = text.find(['=', '!', '<', '>']);
+    let at = at.ok_or_else(|| format!("`{text}` has no comparison"))?;
+    let key = text[..at].trim();
     if key.is_empty() {
         return Err(format!("`{text}` names no parameter"));
     }
-    if right.starts_with('!') && !right.starts_with("!=") {
-        return Err(format!("`{text}` has no comparison"));
+    let (op, right) = operator(&text[at..])?;
+    let is_second = |sign: &str| {
+        right
+            .find(sign)
+            .is_some_and(|at| sign != "=" || right[..at].contains(char::is_whitespace))
+    };
+    if quoted(right).is_none() && ["==", "!=", "<", ">", "="].into_iter().any(is_second) {
+        return Err(format!(
+            "`{text}` has two comparisons; put a comma between them, or the value in quotes"
+        ));
     }
-    let value = right.trim_start_matches(['=', '!', '<', '>']).trim();
-    let second = value.find(['=', '<', '>']).filter(|_| !value.starts_with(['\'', '"']));
-    if second.is_some_and(|at| value[..at].contains(char::is_whitespace)) {
-        return Err(format!("`{text}` has two comparisons; put a comma between them"));
+    Ok((key, op.unwrap_or(Op::Eq), right))
+}
+
+/// Returns a text without the quotes around it, if it has some.
+pub fn quoted(text: &str) -> Option<&str> {
+    ['\'', '"'].into_iter().find_map(|quote| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inner.contains(quote)).then_some(inner)
+    })
+}
+
+/// Returns the items of a comma-separated list without the spaces around them. Commas in quotes separate nothing. An empty text has no
+/// items.
+pub fn items(text: &str) -> Result<Vec<&str>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
     }
-    let (op, value) = bound(&Value::String(right.to_string()))?;
-    Ok((key.to_string(), op, value))
+    let mut items = Vec::new();
+    let (mut start, mut quote) = (0, None);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, ',') => {
+                items.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if let Some(open) = quote {
+        return Err(format!("`{text}` opens a {open} that nothing closes; close it"));
+    }
+    items.push(text[start..].trim());
+    Ok(items)
 }
 
 /// Returns a number, boolean, null or quoted text as JSON reads it; any other text as it is, without single quotes around it.
@@ -180,12 +235,25 @@ mod tests {
         assert!(meets("0.10", json!("0.10")) && !meets("0.10", json!("0.1")) && !meets("1000", json!("1e3")));
     }
 
+    fn conditions(text: &str) -> Result<Vec<(String, Op, Value)>, String> {
+        parse_list(text, |key, op, right| Ok((key.to_owned(), op, compared(op, right)?)))
+    }
+
     #[test]
-    fn a_condition_has_a_key() {
-        assert_eq!(parse("bench.x >= 8"), Ok(("bench.x".into(), Op::Ge, json!(8))));
-        assert_eq!(parse("q=fp8"), Ok(("q".into(), Op::Eq, json!("fp8"))));
-        assert!(parse("a=1 b=2").expect_err("two").contains("comma"));
-        assert_eq!(parse("a='x y'"), Ok(("a".into(), Op::Eq, json!("x y"))));
-        assert!(parse("x").is_err() && parse("=1").is_err() && parse("x!1").is_err());
+    fn conditions_have_keys_and_are_separated_by_commas() {
+        let one = |text: &str| conditions(text).expect(text).remove(0);
+        assert_eq!(one("bench.x >= 8"), ("bench.x".into(), Op::Ge, json!(8)));
+        assert_eq!(one("q=fp8 , x=1"), ("q".into(), Op::Eq, json!("fp8")));
+        assert_eq!(one("a='x,y < z'"), ("a".into(), Op::Eq, json!("x,y < z")));
+        assert_eq!(one("a=x=y").2, json!("x=y"));
+        assert!(conditions("").expect("none").is_empty());
+        assert!(conditions("a=1 b=2").expect_err("two").contains("comma"));
+        for text in ["x", "=1", "x!1", "x=<1", "x==1==2", "x<big", "x=", "x='y", "x<1,"] {
+            let refusal = conditions(text).expect_err(text);
+            assert!(
+                refusal.starts_with("--only: ") && refusal.contains("; write "),
+                "{refusal}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `vsweep plot pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
 use super::charts::{Directories, list};
+use super::plot::choose;
 use crate::cli::output::{self, finish, is_quiet, print_json, say};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
@@ -10,7 +11,7 @@ use crate::report::findings::variation::{settings, varying};
 use crate::report::picture::{Form, Size};
 use crate::report::texts::align::align;
 use crate::report::texts::words::{axis_title, show_number};
-use crate::table::{Measure, PlacedPoint, Points, Table, Tradeoff, list_placed, write_csv};
+use crate::table::{Filter, Measure, PlacedPoint, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use itertools::Itertools;
 use serde_json::{Map, Value, json};
@@ -38,6 +39,9 @@ pub struct Args {
     /// Columns written next to each point of the frontier (a,b,...) [default: the parameters that vary]
     #[arg(long, value_name = "COLUMNS", default_value = "", hide_default_value = true)]
     label_by: String,
+    /// Weigh only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
+    only: String,
     /// Folder of the charts, within DIR unless absolute [default: pareto]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -69,6 +73,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
             "--output is the folder of pictures; leave it out with csv and json, which go to standard output".into(),
         ));
     }
+    let filters = Filter::parse_list(&args.only).map_err(Error::Usage)?;
     // Tables count users by the default column anyway. It is not passed on, because a column that is passed on must exist, and a sweep
     // without limits may lack this one.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
@@ -101,6 +106,9 @@ pub fn run(mut args: Args) -> Result<Exit> {
         table.known_column(name).map_err(Error::Usage)?;
     }
     let mut points = Points::of(table);
+    if !filters.is_empty() {
+        points.keep(&choose(table, &filters)?);
+    }
     experiments.estimate(&mut points);
     let mut tradeoffs = Tradeoff::of_each(&points, x, y);
     tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());

@@ -50,15 +50,15 @@ pub struct Args {
     /// parameter that varies]
     #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
-    /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tensor_parallel_size=2,model!='a,b'"
+    /// Draw only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
     #[arg(
         long,
-        visible_alias = "only",
+        visible_alias = "filter-by",
         value_name = "CONDITIONS",
         default_value = "",
         hide_default_value = true
     )]
-    filter_by: String,
+    only: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
     #[arg(long, value_name = "BINS", default_value = "", hide_default_value = true)]
     bin_by: String,
@@ -122,7 +122,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
         return pareto::run(*args);
     }
     args.directories = args.directories.settle()?;
-    let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
+    let filters = Filter::parse_list(&args.only).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
     let axes = [args.var_x.as_str(), args.var_y.as_str()];
     let mut experiments = args.directories.read(Some(&axes[..]), |_| Ok(()))?;
@@ -164,7 +164,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
 }
 
 /// Returns the rows whose figures count and that pass every filter. It is an error if there are none.
-fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
+pub fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
     let points = Points::of(table).points;
     let rows = points.iter().flat_map(|point| point.used.iter().copied());
     let mut rows = rows.sorted_unstable().collect_vec();
@@ -241,7 +241,7 @@ fn note_added_curves(added: &[&Column]) {
     if !added.is_empty() {
         let names = added.iter().map(|column| &column.name).join(", ");
         print_note(format_args!(
-            "{names} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
+            "{names} varies as well, so its values have curves of their own; use --only or --fig-by to part them, or \
              --curve-by \"\" for one curve through all"
         ));
     }
@@ -254,7 +254,7 @@ fn warn(figures: &[GridPicture]) {
         let curves = series.map(|series| &series.name).unique().count();
         if curves > MOST_CURVES {
             print_note(format_args!(
-                "{name} has {curves} curves, more than can be distinguished; use --curve-by, --row-by, --col-by or --filter-by"
+                "{name} has {curves} curves, more than can be distinguished; use --curve-by, --row-by, --col-by or --only"
             ));
         }
         if figure.left_out > 0 {

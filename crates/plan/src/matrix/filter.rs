@@ -3,8 +3,9 @@
 
 use super::space::{Sides, Space};
 use super::{FilterCount, FilterKind, Matrix, PairFilter};
+use crate::condition::{compared, parse_list};
 use crate::value::read_text;
-use crate::{Condition, ParamRef, Side, condition, equality_key, suggest};
+use crate::{Condition, ParamRef, Side, equality_key, suggest};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -101,12 +102,8 @@ impl Matrix {
     /// sought on both sides. Fails if the text is not a list of conditions, if a parameter is unknown or on both sides, or if no point is
     /// left.
     pub fn only(&self, text: &str) -> Result<Matrix> {
-        let conditions = text.split(',').map(|part| condition::parse(part.trim()));
-        let conditions = conditions.collect::<Result<Vec<_>, String>>().map_err(|why| {
-            let remedy = "write conditions such as max_num_seqs=64,max_concurrency>=8";
-            Error::Usage(format!("--only: {why}; {remedy}"))
-        })?;
-        let conditions = conditions.into_iter().map(|(key, op, value)| {
+        let conditions = parse_list(text, |key, op, right| Ok((key.to_owned(), op, compared(op, right)?)));
+        let conditions = conditions.map_err(Error::Usage)?.into_iter().map(|(key, op, value)| {
             let param = self.find_param(&key)?;
             Ok(Condition { param, op, value })
         });

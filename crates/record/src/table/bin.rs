@@ -1,8 +1,8 @@
 //! Binning a column (`c%10`): each number becomes the lower edge of its bin. Edges are computed in decimals, as people write numbers: in
 //! bins of 0.1, the edge of 0.3 is 0.3, but binary floating point would give 0.2.
 
-use super::filter::items;
 use super::{Cell, Table};
+use vsweep_plan::condition::items;
 
 /// A column and the width of its bins.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,11 +1,11 @@
-//! Filters of rows as people type them (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with `=` for `==` as in `--only`,
-//! with spaces allowed around every part, and with quotes that make a value a text.
+//! Filters of rows as people type them (`c<=16,model!='a,b'`): the conditions of `--only`, on columns instead of parameters. It is the
+//! grammar of `vllm bench sweep plot`, with `=` for `==`, with spaces allowed around every part, and with quotes that make a value a text.
 
 use super::{Cell, Table};
 use std::cmp::Ordering;
 use std::fmt;
 use vsweep_plan::Op;
-use vsweep_plan::condition::OPERATORS;
+use vsweep_plan::condition::{OPERATORS, parse_list, quoted};
 
 /// One condition on one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,46 +29,19 @@ impl fmt::Display for Filter {
 impl Filter {
     /// Reads a list of conditions that must all hold.
     pub fn parse_list(text: &str) -> Result<Vec<Filter>, String> {
-        items(text)?.into_iter().map(Filter::parse).collect()
+        parse_list(text, Filter::parse)
     }
 
-    fn parse(item: &str) -> Result<Filter, String> {
-        let is_sign = |letter: char| "=!<>".contains(letter);
-        let refused = |what: &str| {
-            format!("`{item}` {what}; write column, one of = != <= >= < >, and a value, as in max_concurrency<=64")
-        };
-        let (start, _) = item
-            .char_indices()
-            .find(|(_, letter)| is_sign(*letter))
-            .ok_or_else(|| refused("has no comparison"))?;
-        let rest = &item[start..];
-        let end = rest.find(|letter| !is_sign(letter)).unwrap_or(rest.len());
-        let (sign, target) = (&rest[..end], rest[end..].trim());
-        let known = OPERATORS
-            .iter()
-            .find(|(text, op)| *text == sign || (sign == "=" && *op == Op::Eq));
-        let (_, comparison) = known.ok_or_else(|| refused(&format!("compares by `{sign}`")))?;
-        let column = item[..start].trim();
-        if column.is_empty() {
-            return Err(refused("names no column"));
-        }
-        let inner = ['\'', '"'].into_iter().find_map(|quote| {
-            let inner = target.strip_prefix(quote)?.strip_suffix(quote)?;
-            (!inner.contains(quote)).then_some(inner)
-        });
-        if inner.is_none() && OPERATORS.iter().any(|(text, _)| target.contains(text)) {
-            return Err(format!(
-                "`{item}` has two comparisons; if the second belongs to the value, put the value in quotes"
-            ));
-        }
+    fn parse(column: &str, comparison: Op, right: &str) -> Result<Filter, String> {
+        let inner = quoted(right);
         let filter = Filter {
             column: column.to_owned(),
-            comparison: *comparison,
-            target: inner.unwrap_or(target).to_owned(),
+            comparison,
+            target: inner.unwrap_or(right).to_owned(),
             quoted: inner.is_some(),
         };
         if filter.needs_number() && filter.number().is_none() {
-            return Err(format!("`{item}` needs a number; `{}` is not one", filter.target));
+            return Err(format!("`{comparison}` compares numbers, and `{right}` is not one"));
         }
         Ok(filter)
     }
@@ -123,32 +96,6 @@ impl Filter {
             Op::Gt => order.is_some_and(Ordering::is_gt),
         }
     }
-}
-
-/// Returns the items of a comma-separated list without the spaces around them. Commas in quotes separate nothing. An empty text has no
-/// items.
-pub(super) fn items(text: &str) -> Result<Vec<&str>, String> {
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut items = Vec::new();
-    let (mut start, mut quote) = (0, None);
-    for (at, letter) in text.char_indices() {
-        match (quote, letter) {
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            (None, ',') => {
-                items.push(text[start..at].trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if let Some(open) = quote {
-        return Err(format!("`{text}` opens a {open} that nothing closes; close it"));
-    }
-    items.push(text[start..].trim());
-    Ok(items)
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub struct Points<'t> {
     pub(super) estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
     /// The ids of the points on the answer's frontiers, by their two metrics.
     pub(super) frontiers: HashMap<(String, String), HashSet<Box<str>>>,
+    /// True if some runs were left out, so that the frontiers of all are not those of these.
+    pub(super) is_part: bool,
 }
 
 impl<'t> Points<'t> {
@@ -109,12 +111,14 @@ impl<'t> Points<'t> {
             drifting,
             estimates: HashMap::new(),
             frontiers: HashMap::new(),
+            is_part: false,
         }
     }
 
     /// Keeps only the used runs among `rows`, and only the points that have any. `rows` are in ascending order.
     pub fn keep(&mut self, rows: &[usize]) {
         let is_kept = |row: &usize| rows.binary_search(row).is_ok();
+        self.is_part = true;
         self.points.retain_mut(|point| {
             point.used.retain(is_kept);
             point.starts = self.runs.launches(&point.used);

@@ -8,10 +8,10 @@ use vsweep_answer::{Answer, Estimate, PointEstimates};
 
 impl Points<'_> {
     /// Replaces the points' figures and intervals by the estimates of an answer. Estimates from another number of runs of a point are
-    /// ignored.
+    /// ignored, and so are frontiers if some runs were left out.
     pub fn adopt(&mut self, answer: &Answer) {
         self.take_figures(answer, &|point| point.into());
-        for frontier in &answer.frontiers {
+        for frontier in answer.frontiers.iter().filter(|_| !self.is_part) {
             let on_it = self
                 .frontiers
                 .entry((frontier.x.clone(), frontier.y.clone()))

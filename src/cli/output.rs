@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum OutputFormat {
     /// For people
     Text,
-    /// JSON
+    /// For programs
     Json,
 }
 

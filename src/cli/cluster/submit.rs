@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf, absolute};
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Directory for results; every worker must see it [default: results/<plan name>]
+    /// Directory of the results; every worker must see it [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct Args {
     /// Hand the server starts to Slurm, as the plan's [slurm] table says
     #[arg(long)]
     slurm: bool,
-    /// Count failed runs as missing, so that they are measured again
+    /// Measure failed runs again
     #[arg(long)]
     retry_failed: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)

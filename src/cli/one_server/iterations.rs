@@ -29,7 +29,7 @@ const WIDTH: usize = 110;
 pub struct Args {
     #[command(flatten)]
     params: TableFlags<IterationSettings>,
-    /// Write the rows to a JSON file
+    /// JSON file for the rows
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

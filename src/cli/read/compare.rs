@@ -35,7 +35,7 @@ pub struct Args {
     /// The later results; several are compared with BASE one by one
     #[arg(value_name = "NEW")]
     new: Vec<PathBuf>,
-    /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
+    /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one (repeatable)
     #[arg(long = "metric", value_name = "METRIC[:DIRECTION]", value_parser = measure)]
     metrics: Vec<Measure>,
     /// Changes of up to this many percent count as equal [default: this machine's noise, if other experiments next to NEW show it, else 3]
@@ -47,10 +47,10 @@ pub struct Args {
     /// Compare only what meets all of these conditions, such as tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "CONDITIONS", default_value = "", hide_default_value = true)]
     only: String,
-    /// The form of the output
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: ComparisonFormat,
-    /// File to write, instead of standard output
+    /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// With --format dashboard: the statistic of TTFT and TPOT [default: p99]

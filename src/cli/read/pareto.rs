@@ -45,10 +45,10 @@ pub struct Args {
     /// Folder of the charts, within DIR unless absolute [default: pareto]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// A chart, or text on standard output
+    /// Format of the output: a chart, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: FrontierFormat,
-    /// Say what would be drawn and write nothing
+    /// Show what would be drawn, and write nothing
     #[arg(long)]
     dry_run: bool,
 }

@@ -87,7 +87,7 @@ pub struct Args {
     /// Pixels per inch; 300 is for print
     #[arg(long, value_name = "DPI", allow_negative_numbers = true, default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
     fig_dpi: u32,
-    /// Say what would be drawn and write nothing
+    /// Show what would be drawn, and write nothing
     #[arg(long)]
     dry_run: bool,
 }

@@ -36,7 +36,7 @@ pub struct Args {
     /// The directory that `vsweep run` wrote [default: the newest below results/]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Format of the state
+    /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
     /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits

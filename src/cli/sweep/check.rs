@@ -33,7 +33,7 @@ pub struct Args {
     /// Change a key of each plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// Format of the verdict
+    /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
 }

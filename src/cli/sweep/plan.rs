@@ -63,7 +63,7 @@ pub struct Args {
 enum PlanFormat {
     /// For people
     Text,
-    /// JSON
+    /// For programs
     Json,
     /// A script of all servers and loads, to paste into a shell
     Sh,

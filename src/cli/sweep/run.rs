@@ -40,7 +40,7 @@ use tables::Tables;
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Directory for results [default: results/<plan name>]
+    /// Directory of the results [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct Args {
     /// Start over in a new directory; the old one is kept
     #[arg(long, conflicts_with = "shard")]
     fresh: bool,
-    /// Show what would be measured and start nothing
+    /// Show what would be measured as `vsweep plan` does, and start nothing
     #[arg(long, conflicts_with_all = ["format", "table"])]
     dry_run: bool,
     /// Measure failed runs again

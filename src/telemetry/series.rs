@@ -18,7 +18,7 @@ pub struct Reading {
     /// The server's GPUs; none without a driver.
     pub gpus: Vec<GpuReading>,
     /// Utilisation of the machine since the previous reading.
-    pub host: Host,
+    pub host: HostUsage,
 }
 
 /// The measured part of a run: from its start (t0) to the end of the last answer, unless the benchmark measures only a part of that.

@@ -12,7 +12,7 @@ use crate::plan::ReportOptions;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
 use crate::report::{Runs, answer_by_table, estimate_by_table};
-use crate::table::{Points, Table};
+use crate::table::{Filter, Points, Table};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -228,6 +228,29 @@ fn content(chart: &Chart) -> String {
     let [rows, columns, points] =
         [(rows, "row"), (columns, "column"), (marks.sum(), "point")].map(|(count, what)| show_many(count as u64, what));
     format!("{rows} x {columns}, {points}")
+}
+
+/// Returns the rows whose figures count and that pass every filter. It is an error if there are none.
+pub fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
+    let points = Points::of(table).points;
+    let rows = points.iter().flat_map(|point| point.used.iter().copied());
+    let mut rows = rows.sorted_unstable().collect_vec();
+    if rows.is_empty() {
+        return Err(Error::Usage(
+            "no run was measured to its end, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
+                .into(),
+        ));
+    }
+    for filter in filters {
+        let before = rows.len();
+        rows = filter.keep(table, &rows).map_err(Error::Usage)?;
+        if rows.is_empty() {
+            return Err(Error::Usage(format!(
+                "`{filter}` holds for none of {before} runs, so there is nothing to draw; loosen it"
+            )));
+        }
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `vsweep plot pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
-use super::charts::{Directories, list};
-use super::plot::choose;
+use super::charts::{Directories, choose, list};
 use crate::cli::output::{self, finish, is_quiet, print_json, say};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;

@@ -1,6 +1,6 @@
 //! `vsweep plot`: draws line charts of any figure against any setting or figure, from results of vsweep or vLLM.
 
-use super::charts::{Directories, list};
+use super::charts::{Directories, choose, list};
 use super::pareto;
 use crate::cli::flags::{number, one_of};
 use crate::cli::output::print_note;
@@ -10,7 +10,7 @@ use crate::report::charts::ChartContext;
 use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::findings::variation::curves_along;
 use crate::report::picture::{Form, Size};
-use crate::table::{Bin, Column, Filter, Points, Section, Table};
+use crate::table::{Bin, Column, Filter, Points, Section};
 use crate::units::show_many;
 use clap::Subcommand;
 use itertools::Itertools;
@@ -161,29 +161,6 @@ pub fn run(mut args: Args) -> Result<Exit> {
     args.directories
         .deliver(&folder, pictures, (&size, args.format), args.dry_run)?;
     Ok(experiments.damage)
-}
-
-/// Returns the rows whose figures count and that pass every filter. It is an error if there are none.
-pub fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
-    let points = Points::of(table).points;
-    let rows = points.iter().flat_map(|point| point.used.iter().copied());
-    let mut rows = rows.sorted_unstable().collect_vec();
-    if rows.is_empty() {
-        return Err(Error::Usage(
-            "no run was measured to its end, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
-                .into(),
-        ));
-    }
-    for filter in filters {
-        let before = rows.len();
-        rows = filter.keep(table, &rows).map_err(Error::Usage)?;
-        if rows.is_empty() {
-            return Err(Error::Usage(format!(
-                "`{filter}` holds for none of {before} runs, so there is nothing to draw; loosen it"
-            )));
-        }
-    }
-    Ok(rows)
 }
 
 fn grid<'a>(args: &Args, context: &ChartContext<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {

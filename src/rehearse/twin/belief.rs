@@ -53,6 +53,8 @@ pub struct Belief {
     pub shared: f64,
     /// Variance of the model's additional error for a single figure.
     pub own: f64,
+    /// Factor of both variances for each kind of figure.
+    pub excess: [f64; FIGURES],
 }
 
 impl Belief {
@@ -67,6 +69,7 @@ impl Belief {
             covariance,
             shared: LIKELY_SHARED.powi(2),
             own: LIKELY_OWN.powi(2),
+            excess: [1.0; FIGURES],
         }
     }
 
@@ -85,6 +88,7 @@ impl Belief {
             covariance: [[0.0; COUNT]; COUNT],
             shared: 0.0,
             own: 0.0,
+            excess: [1.0; FIGURES],
         };
         let shares = weights.iter().map(|weight| weight / whole);
         for (share, (_, belief)) in shares.zip(&weighed) {
@@ -106,16 +110,6 @@ impl Belief {
         sum
     }
 
-    /// Returns the belief with all variances this many times as large.
-    pub fn widened(self, factor: f64) -> Belief {
-        Belief {
-            covariance: self.covariance.map(|row| row.map(|value| factor * value)),
-            shared: factor * self.shared,
-            own: factor * self.own,
-            ..self
-        }
-    }
-
     /// Returns the standard deviation of the logarithm of one constant.
     pub fn deviation(&self, constant: usize) -> f64 {
         self.covariance[constant][constant].max(0.0).sqrt()
@@ -129,7 +123,7 @@ impl Belief {
 
     /// Returns the variance of a figure of an unseen server that is due to the errors of the model.
     pub fn model_variance(&self, figure: usize) -> f64 {
-        SCALES[figure].powi(2) * (self.shared + self.own)
+        self.excess[figure] * SCALES[figure].powi(2) * (self.shared + self.own)
     }
 }
 
@@ -167,6 +161,7 @@ fn weigh(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
         covariance: [[0.0; COUNT]; COUNT],
         shared: shared.powi(2),
         own: own.powi(2),
+        excess: [1.0; FIGURES],
     };
     for (at, (gain, prior)) in gains.iter().zip(prior).enumerate() {
         belief.mean[at] = dot(gain, &values);

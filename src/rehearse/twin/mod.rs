@@ -130,7 +130,10 @@ impl Twin {
     pub fn fitted(cost: &CostModel, measured: &Measurements, budget: &Budget) -> Result<Twin, Unknown> {
         let (belief, rows) = fit(&measured.cases, budget)?;
         let check = CrossValidation::of(&rows);
-        let belief = belief.widened(check.excess());
+        let belief = Belief {
+            excess: std::array::from_fn(|figure| check.excess(figure)),
+            ..belief
+        };
         let durations: Vec<&Row> = rows.iter().filter(|row| row.figure == 0).collect();
         let variances = durations.iter().map(|row| belief.variance(&row.slopes));
         Ok(Twin {
@@ -168,8 +171,8 @@ impl Twin {
             constants: self.constants(),
             run: TimeFactor {
                 factor: 1.0,
-                common: (self.constants_variance + self.belief.shared).sqrt(),
-                own: self.belief.own.sqrt(),
+                common: (self.constants_variance + self.belief.excess[0] * self.belief.shared).sqrt(),
+                own: (self.belief.excess[0] * self.belief.own).sqrt(),
             },
             start: self.starts.total(),
             special: Special {
@@ -312,13 +315,13 @@ fn rounded(value: f64) -> String {
 /// Weight, in servers, of the assumption that the deviations of predictions are right.
 const TRUSTED_SERVERS: f64 = 6.0;
 
-/// The errors of predictions of each server by the figures of the others.
+/// The errors of predictions of each server by the figures of the others, for each kind of figure.
 #[derive(Debug, Default)]
 struct CrossValidation {
-    /// Errors of the logarithms of durations.
-    durations: Vec<f64>,
+    /// Errors of logarithms.
+    errors: [Vec<f64>; FIGURES],
     /// For each server, the mean square of its errors, each divided by the deviation that was predicted for it.
-    squares: Vec<f64>,
+    squares: [Vec<f64>; FIGURES],
 }
 
 impl CrossValidation {
@@ -331,30 +334,38 @@ impl CrossValidation {
                 continue;
             }
             let belief = Belief::after(&others);
-            let miss = |row: &Row| row.value - dot(&row.slopes, &belief.mean);
-            let square = |row: &Row| {
-                let variance = belief.variance(&row.slopes) + belief.model_variance(row.figure) + row.sampling;
-                miss(row).powi(2) / variance
-            };
-            check
-                .squares
-                .push(own.iter().map(square).sum::<f64>() / own.len() as f64);
-            let durations = own.iter().filter(|row| row.figure == 0);
-            check.durations.extend(durations.map(|row| miss(row).abs()));
+            for figure in 0..FIGURES {
+                let own: Vec<&Row> = own.iter().filter(|row| row.figure == figure).collect();
+                let miss = |row: &Row| row.value - dot(&row.slopes, &belief.mean);
+                let square = |row: &Row| {
+                    let variance = belief.variance(&row.slopes) + belief.model_variance(figure) + row.sampling;
+                    miss(row).powi(2) / variance
+                };
+                check.errors[figure].extend(own.iter().map(|row| miss(row).abs()));
+                if !own.is_empty() {
+                    let squares = own.iter().map(|row| square(row)).sum::<f64>();
+                    check.squares[figure].push(squares / own.len() as f64);
+                }
+            }
         }
-        check.durations.sort_by(f64::total_cmp);
+        check
+            .errors
+            .iter_mut()
+            .for_each(|errors| errors.sort_by(f64::total_cmp));
         check
     }
 
     /// Median error of the logarithms of durations.
     fn median_error(&self) -> Option<f64> {
-        self.durations.get(self.durations.len() / 2).copied()
+        let durations = &self.errors[0];
+        durations.get(durations.len() / 2).copied()
     }
 
-    /// Factor, at least 1, by which the variances of predictions were too small.
-    fn excess(&self) -> f64 {
-        let seen: f64 = self.squares.iter().sum();
-        ((TRUSTED_SERVERS + seen) / (TRUSTED_SERVERS + self.squares.len() as f64)).max(1.0)
+    /// Factor, at least 1, by which the predicted variances of a kind of figure were too small.
+    fn excess(&self, figure: usize) -> f64 {
+        let squares = &self.squares[figure];
+        let seen: f64 = squares.iter().sum();
+        ((TRUSTED_SERVERS + seen) / (TRUSTED_SERVERS + squares.len() as f64)).max(1.0)
     }
 }
 

@@ -123,8 +123,15 @@ impl<'e> Figures<'e> {
     /// is applied afterwards.
     pub fn shrink(&self, workload: &str, drawn: &mut Draws, times: impl Fn(usize) -> f64) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {
-            groups.entry(&self.experiment.points[at].load).or_default().push(at);
+        for at in self.points_of(workload) {
+            match self.moments[at] {
+                _ if drawn[at].is_empty() => {}
+                Some(_) => groups.entry(&self.experiment.points[at].load).or_default().push(at),
+                // A figure of 0 on a logarithmic scale is infinitely far from all others.
+                None => drawn[at]
+                    .iter_mut()
+                    .for_each(|draw| *draw = times(at) * self.metric.scale.value(*draw)),
+            }
         }
         let observations = &self.posterior.observations;
         for members in groups.into_values() {

@@ -2,12 +2,13 @@
 //! of another. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Run, Scale};
-use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling};
+use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling, with_zero};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
 /// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled; a disturbed run weighs less by its
-/// additional noise. Counts are averaged, over undisturbed runs if there are any. `None` without figures.
+/// additional noise. Counts are averaged, over undisturbed runs if there are any, and so are figures of which one is 0 although the scale
+/// is logarithmic, over all runs. `None` without figures.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let figures = || {
         point
@@ -25,6 +26,9 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
         let counted = figures().filter(|(run, _)| run.disturbed == is_disturbed);
         let counts: Vec<f64> = counted.map(|(_, figure)| in_unit(figure)).collect();
         return (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64);
+    }
+    if let Some(figures) = with_zero(point, metric) {
+        return Some(figures.iter().sum::<f64>() / figures.len() as f64);
     }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     // The figure of a single run is returned as it is, because the arithmetic below would round it.

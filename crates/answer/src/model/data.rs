@@ -1,7 +1,7 @@
 //! The runs of one metric, arranged for the model: by config, because only nodes connect one config with another.
 
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
-use super::scale::{LEAST_SIZE, variance_of_sampling};
+use super::scale::{LEAST_SIZE, variance_of_sampling, with_zero};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -21,6 +21,9 @@ pub struct Observations {
     pub(super) reference: usize,
     /// Block of each point of the experiment, and its position there.
     pub(super) places: Vec<Option<(usize, usize)>>,
+    /// Positions of the figures of each point of which one is 0 or below, on a logarithmic scale: ascending, from minus infinity. Such a
+    /// point is in no block, so it changes no other.
+    pub(super) zeros: BTreeMap<usize, Vec<f64>>,
     /// Size of a typical figure, to which the priors of linear scales and counts are relative; 1 for the other scales.
     pub(super) size: f64,
     /// Number of runs beyond the first of each point and start.
@@ -71,8 +74,14 @@ impl Observations {
             Scale::Log | Scale::Share => 1.0,
         };
         let mut configs: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut zeros = BTreeMap::new();
         for (at, point) in points.iter().enumerate() {
-            configs.entry(&point.config).or_default().push(at);
+            match with_zero(point, metric) {
+                Some(figures) => {
+                    zeros.insert(at, figures.iter().map(|figure| figure.max(0.0).ln()).collect());
+                }
+                None => configs.entry(&point.config).or_default().push(at),
+            }
         }
         let mut found = Observations {
             metric: metric.name.clone(),
@@ -81,6 +90,7 @@ impl Observations {
             nodes: Vec::new(),
             reference: 0,
             places: vec![None; points.len()],
+            zeros,
             size,
             repeated_runs: 0,
             repeated_starts: 0,

@@ -9,7 +9,6 @@ use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseEstimate, Range};
 use super::scale::variance_of_sampling;
 use std::rc::Rc;
-use vsweep_strategy::stats::normal_quantile;
 
 /// Number of levels of run noise, and of start noise, in a grid that is narrowed afterwards.
 const COARSE: usize = 12;
@@ -158,15 +157,13 @@ impl Components<'_> {
         Some(mixture::moments(&self.of(point)?))
     }
 
-    /// Returns the central interval that holds a point with the given probability, on the metric's scale.
+    /// Returns the central interval that holds a point with the given probability, on the metric's scale. For a point with a figure of 0 on
+    /// a logarithmic scale it is the range of its runs.
     pub fn interval(&self, point: usize, probability: f64) -> Option<(f64, f64)> {
-        let components = self.of(point)?;
-        let outside = (1.0 - probability) / 2.0;
-        let normal = normal_quantile(outside);
-        Some((
-            mixture::quantile(&components, outside, -normal),
-            mixture::quantile(&components, 1.0 - outside, normal),
-        ))
+        if let Some(zeros) = self.posterior.observations.zeros.get(&point) {
+            return Some((*zeros.first()?, *zeros.last()?));
+        }
+        Some(mixture::interval(&self.of(point)?, probability))
     }
 
     /// Returns the normal distributions of a point, one for each noise level.

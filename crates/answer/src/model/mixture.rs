@@ -1,6 +1,7 @@
 //! The distribution of a point over all noise levels: a mixture of normal distributions.
 
 use std::f64::consts::TAU;
+use vsweep_strategy::stats::normal_quantile;
 
 /// One of the normal distributions of a mixture.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,16 @@ pub fn moments(components: &[Component]) -> (f64, f64) {
         .iter()
         .map(|component| (component.variance + (component.mean - mean).powi(2)) * component.weight);
     (mean, second.sum::<f64>().sqrt())
+}
+
+/// Returns the central interval of a mixture that has the given probability.
+pub fn interval(components: &[Component], probability: f64) -> (f64, f64) {
+    let outside = (1.0 - probability) / 2.0;
+    let normal = normal_quantile(outside);
+    (
+        quantile(components, outside, -normal),
+        quantile(components, 1.0 - outside, normal),
+    )
 }
 
 /// Returns the quantile of a mixture at `probability`, by Halley's method between bounds; NaN if a moment is not finite. The search begins
@@ -133,7 +144,6 @@ fn standard_normal(at: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_strategy::stats::normal_quantile;
 
     #[test]
     fn the_standard_normal_distribution_is_that_of_the_error_function() {

@@ -26,5 +26,7 @@ pub use data::Observations;
 pub use fit::{Components, Posterior};
 pub use noise::{Basis, Noise, NoiseEstimate};
 pub(super) use sample::Draws;
-pub(super) use scale::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, relative_to_angle, variance_of_sampling};
+pub(super) use scale::{
+    LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, relative_to_angle, variance_of_sampling, with_zero,
+};
 pub(super) use shrink::shrink;

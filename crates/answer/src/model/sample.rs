@@ -58,12 +58,16 @@ impl Posterior {
     /// an additional config hardly moves the draws of the others.
     pub fn draw(&self, seed: u64, count: usize, kept: usize, points: &[usize]) -> Draws {
         let observations = &self.observations;
-        let measured = || {
-            points
-                .iter()
-                .filter_map(|point| Some((observations.places[*point]?, *point)))
-        };
-        let mut drawn = Draws::zero(kept, observations.places.len(), measured().map(|(_, point)| point));
+        let measured = || points.iter().filter_map(|point| Some((observations.places[*point]?, *point)));
+        let zeros = || points.iter().filter_map(|point| Some((observations.zeros.get(point)?, *point)));
+        let all = measured()
+            .map(|(_, point)| point)
+            .chain(zeros().map(|(_, point)| point));
+        let mut drawn = Draws::zero(kept, observations.places.len(), all);
+        for (figures, point) in zeros() {
+            let mut random = Random::of(seed, &[&observations.metric, "", "zeros", &point.to_string()]);
+            drawn[point].fill_with(|| figures[random.below(figures.len())]);
+        }
         let mut by_block: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
         for ((block, place), point) in measured() {
             by_block.entry(block).or_default().push((place, point));

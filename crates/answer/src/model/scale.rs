@@ -1,6 +1,6 @@
 //! Converts figures to the scale on which their noise is modelled and back, and computes the variance of sampling on that scale.
 
-use super::super::experiment::Scale;
+use super::super::experiment::{Metric, Point, Scale};
 use super::super::run_figures::Figure;
 
 /// Noise between runs that plain estimates assume, as a standard deviation on a logarithmic scale.
@@ -58,6 +58,21 @@ pub fn in_unit(figure: Figure) -> f64 {
         Figure::Value { value, .. } => value,
         Figure::Share { met, of } => met / of,
     }
+}
+
+/// Returns the figures of a point, ascending, if the metric's scale is logarithmic and one of them is 0 or below, which has no position
+/// there.
+pub fn with_zero(point: &Point, metric: &Metric) -> Option<Vec<f64>> {
+    let figures = || {
+        let figures = point.runs.iter().filter_map(|run| run.figures.get(&metric.name));
+        figures.map(|figure| in_unit(*figure)).filter(|value| value.is_finite())
+    };
+    let has_zero = metric.scale == Scale::Log && figures().any(|value| value <= 0.0);
+    has_zero.then(|| {
+        let mut all: Vec<f64> = figures().collect();
+        all.sort_by(f64::total_cmp);
+        all
+    })
 }
 
 /// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is the size of a typical figure

@@ -126,7 +126,9 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
 /// Returns the entrant with the best plain figure, or a preferable one within the margin of that figure: one that never died, meets
 /// more of the other targets, has more throughput per GPU, or needs fewer changes.
 fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
-    let plain = |at: usize| entrants[at].plain;
+    // No throughput at all is never the highest.
+    let is_nothing = |value: &f64| *value == 0.0 && margin.better == Better::Higher;
+    let plain = |at: usize| entrants[at].plain.filter(|value| !is_nothing(value));
     let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
     let prefer = |one: usize, other: usize| match (plain(one), plain(other)) {
         (Some(a), Some(b)) if margin.better.prefers(b, a) => other,
@@ -137,7 +139,7 @@ fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     let is_near = |at: &usize| {
         let (entrant, unit) = (&entrants[*at], entrants[*at].unit);
         let located = entrant.located.zip(entrants[best].located);
-        entrant.plain.is_some_and(|value| margin.holds(value, best_value, unit))
+        plain(*at).is_some_and(|value| margin.holds(value, best_value, unit))
             && located.is_none_or(|([_, most], [middle, _])| margin.holds(most, middle, unit))
     };
     let (dead, alive): (Vec<usize>, Vec<usize>) = all.filter(is_near).partition(|at| entrants[*at].has_died);

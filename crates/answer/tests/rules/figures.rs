@@ -220,3 +220,48 @@ fn a_server_without_the_figure_of_a_target_is_neither_met_nor_unmet() {
     assert_eq!(standing("another", 9.0), Standing::Unknown);
     assert!(matches!(standing(LATENCY, 10.0), Standing::Valued { .. }));
 }
+
+#[test]
+fn a_figure_of_zero_changes_no_other() {
+    let estimates = |zero: Option<f64>| {
+        let mut own = asking(&[(Operator::AtMost, 60.0)]);
+        server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 51.0)]);
+        server(&mut own, "b", 0, "8", &[(90.0, 50.0), (92.0, 52.0)]);
+        if let Some(zero) = zero {
+            server(&mut own, "c", 0, "8", &[(0.0, 0.0), (zero, zero)]);
+        }
+        answer(own)
+    };
+    let (alone, zero, mixed) = (estimates(None), estimates(Some(0.0)), estimates(Some(140.0)));
+    assert_eq!(zero.estimates[..2], alone.estimates[..]);
+    assert_eq!(mixed.estimates[..2], alone.estimates[..]);
+    let figure = |found: &Answer| found.estimates[2].figures[0].expect("measured");
+    let ends = |estimate: Estimate| (estimate.value, estimate.low, estimate.high.round());
+    assert_eq!(ends(figure(&zero)), (0.0, 0.0, 0.0));
+    assert_eq!(ends(figure(&mixed)), (70.0, 0.0, 140.0));
+    let question = &zero.questions[0];
+    assert_eq!(
+        (winner(&zero), &question.ruled_out[..]),
+        ("a", &["b".to_owned(), "c".to_owned()][..])
+    );
+    let own = question.entrants.iter().find(|entrant| entrant.config == "c");
+    assert!(
+        own.is_some_and(|own| own.meets && own.probability == 0.0),
+        "a latency of 0 meets a limit"
+    );
+}
+
+#[test]
+fn no_throughput_is_never_the_highest() {
+    let mut own = asking(&[(Operator::AtMost, 60.0)]);
+    server(&mut own, "a", 0, "8", &[(0.0, 50.0), (0.0, 51.0)]);
+    server(&mut own, "b", 0, "8", &[(90.0, 70.0)]);
+    let found = answer(own.clone());
+    let nearest = found.questions[0].nearest.as_ref().map(|nearest| &*nearest.config);
+    assert_eq!((winner(&found), nearest), ("", Some("b")));
+    own.questions = vec![Question::highest(LATENCY)];
+    own.points[0].runs.iter_mut().for_each(|run| {
+        run.figures.insert(LATENCY, Figure::Value { value: 0.0, error: 0.0 });
+    });
+    assert_eq!(winner(&answer(own)), "a", "but no latency is the lowest");
+}

@@ -8,9 +8,9 @@ mod winners;
 
 use vsweep_answer::model::Basis;
 use vsweep_answer::{
-    Answer, Better, ComparisonInput, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Limit, Metric,
-    NoisePrior, Operator, Point, Question, RequirementVerdict, Run, Scale, Search, Standing, StartLimit, Target,
-    Verdict, Warning, WinReason, answer, compare, standings,
+    Answer, Better, ComparisonInput, Config, Estimate, Experiment, Facts, Figure, FrontierQuestion, Goal, Limit,
+    Metric, NoisePrior, Operator, Point, Question, RequirementVerdict, Run, Scale, Search, Standing, StartLimit,
+    Target, Verdict, Warning, WinReason, answer, compare, standings,
 };
 
 const THROUGHPUT: &str = "output_throughput";

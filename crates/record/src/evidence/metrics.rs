@@ -3,7 +3,7 @@
 
 use super::Evidence;
 use crate::journal::Objective;
-use crate::table::{Cell, Column, MetricSet, PER_GPU, PER_USER, Point, Points, Workload, natural_direction};
+use crate::table::{Column, MetricSet, PER_GPU, PER_USER, Point, Points, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale, Target, TargetPoint};
 use vsweep_plan::{Assertion, Params, Requirement};
@@ -82,14 +82,14 @@ pub(super) fn metric(
         (false, false) => NoisePrior::THROUGHPUT,
     };
     let is_count = COUNTS.contains(&split_class(name).1);
-    let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || cell == Cell::Missing);
+    let is_negative = cells.any(|cell| cell.number().is_some_and(|number| number < 0.0));
     Metric {
         name: name.to_owned(),
-        scale: match (is_share, is_positive) {
+        scale: match (is_share, is_negative) {
             (true, _) => Scale::Share,
             _ if is_count => Scale::Count,
-            (false, true) => Scale::Log,
-            (false, false) => Scale::Linear,
+            (false, false) => Scale::Log,
+            (false, true) => Scale::Linear,
         },
         better,
         prior: known.map_or(prior, |known| prior.informed_by(known)),
@@ -149,5 +149,32 @@ fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assert
             point: String::new(),
         }],
         false => about,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Cell, RunRow, TableBuilder};
+    use vsweep_base::validity::Validity;
+
+    #[test]
+    fn a_figure_of_zero_leaves_the_others_on_the_logarithmic_scale() {
+        let scale = |values: [f64; 2]| {
+            let mut builder = TableBuilder::new();
+            for (point, value) in ["a", "b"].into_iter().zip(values) {
+                let metrics = [("p99_tpot_ms", Cell::Float(value))].into_iter().collect();
+                builder.push(RunRow {
+                    point,
+                    validity: Some(Validity::Valid),
+                    metrics: Some(&metrics),
+                    ..RunRow::default()
+                });
+            }
+            let table = builder.finish();
+            metric(&Points::of(&table), "p99_tpot_ms", (Better::Lower, false), &[]).scale
+        };
+        assert_eq!(scale([0.0, 20.0]), Scale::Log);
+        assert_eq!(scale([-1.0, 20.0]), Scale::Linear);
     }
 }

@@ -4,7 +4,7 @@ use super::Random;
 use super::document::{Estimate, MetricNoise};
 use super::experiment::{Experiment, Metric, Scale};
 use super::model::{Draws, Observations, Posterior, in_unit, shrink};
-use super::plain::plain;
+use super::plain::plain_without;
 use std::collections::BTreeMap;
 use vsweep_base::threads;
 
@@ -68,6 +68,7 @@ impl<'e> Figures<'e> {
     fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
         let posterior = fit(Observations::of(experiment, metric), metric);
         let components = posterior.components();
+        let nodes = posterior.effects_of_nodes();
         // On a linear scale the model does not know that a latency is never below 0.
         let least = if has_negative(experiment, metric) {
             f64::NEG_INFINITY
@@ -75,7 +76,7 @@ impl<'e> Figures<'e> {
             0.0
         };
         let estimate = |(at, point)| {
-            let value = plain(point, metric)?;
+            let value = plain_without(&nodes, point, metric)?;
             if metric.scale == Scale::Count {
                 return Some(Estimate {
                     value,
@@ -89,7 +90,7 @@ impl<'e> Figures<'e> {
         let points = experiment.points.iter().enumerate();
         let estimates = points.clone().map(estimate).collect();
         let moments = points.map(|(at, _)| components.moments(at)).collect();
-        drop(components);
+        drop((components, nodes));
         Figures {
             metric,
             posterior,

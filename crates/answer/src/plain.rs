@@ -1,5 +1,5 @@
 //! Plain estimates: the figure of a point by its own runs alone, with fixed noise levels, so runs of one point never change the estimate
-//! of another. They decide which configs meet a target and which one wins.
+//! of another, unless they show how nodes differ. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Run, Scale};
 use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling, with_zero};
@@ -10,6 +10,13 @@ use std::collections::BTreeMap;
 /// additional noise. Counts are averaged, over undisturbed runs if there are any, and so are figures of which one is 0 although the scale
 /// is logarithmic, over all runs. `None` without figures.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
+    plain_without(&BTreeMap::new(), point, metric)
+}
+
+/// Returns the plain estimate without the effects of nodes, which are given by name, on the metric's scale. Counts, pooled shares and
+/// figures of 0 keep them.
+pub fn plain_without(nodes: &BTreeMap<&str, f64>, point: &Point, metric: &Metric) -> Option<f64> {
+    let effect = |run: &Run| nodes.get(&*run.node).copied().unwrap_or(0.0);
     let figures = || {
         point
             .runs
@@ -32,7 +39,9 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     // The figure of a single run is returned as it is, because the arithmetic below would round it.
-    if let (Some((_, figure)), None) = (placed.next(), placed.next()) {
+    if let (Some((run, figure)), None) = (placed.next(), placed.next())
+        && effect(run) == 0.0
+    {
         return Some(in_unit(figure));
     }
     let sizes = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
@@ -50,7 +59,7 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
             1.0 / ((PLAIN_RUN * size).powi(2) + variance_of_sampling(metric.scale, run.disturbed, figure, size));
         let (weights, sum) = starts.entry((&run.start, &run.node)).or_default();
         *weights += weight;
-        *sum += weight * place;
+        *sum += weight * (place - effect(run));
     }
     let (mut weights, mut sum) = (0.0, 0.0);
     for (start_weights, start_sum) in starts.values() {

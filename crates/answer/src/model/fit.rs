@@ -8,6 +8,7 @@ use super::mixture::{self, Component};
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseEstimate, Range};
 use super::scale::variance_of_sampling;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Number of levels of run noise, and of start noise, in a grid that is narrowed afterwards.
@@ -87,6 +88,27 @@ impl Posterior {
             begins,
             moments,
         }
+    }
+
+    /// Returns the mean effect of each node by its name; empty if no config ran on several nodes. It does not depend on how good a config is
+    /// as a whole, only on the differences between its own starts.
+    pub fn effects_of_nodes(&self) -> BTreeMap<&str, f64> {
+        let own = &self.observations;
+        if !own.nodes_repeat {
+            return BTreeMap::new();
+        }
+        let mut effects = vec![0.0; own.nodes.len()];
+        let mut states = States::of(own);
+        for (noise, weight) in &self.noises {
+            let nodes = states.at(*noise).nodes;
+            let means = nodes.iter().flat_map(|nodes| &nodes.means);
+            effects
+                .iter_mut()
+                .zip(means)
+                .for_each(|(sum, mean)| *sum += weight * noise.node * mean);
+        }
+        effects[own.reference] = 0.0;
+        own.nodes.iter().map(String::as_str).zip(effects).collect()
     }
 
     /// Returns the noise between runs, between starts, and between nodes if there are several, relative to a typical figure.

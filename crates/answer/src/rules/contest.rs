@@ -39,6 +39,9 @@ pub struct Margin {
     pub better: Better,
 }
 
+/// Probability below which an entrant is ruled out.
+pub const RULED_OUT: f64 = 0.05;
+
 /// The result of a contest. Entrants are given by their indices.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
@@ -84,16 +87,10 @@ impl Reason {
     }
 }
 
-/// Decides a contest. Of equal entrants the first one wins, so their order must be fixed.
-pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
-    let Some((winner, reason)) = winner(entrants, margin) else {
-        return Found {
-            probability: vec![0.0; entrants.len()],
-            as_good: vec![0.0; entrants.len()],
-            ..Found::default()
-        };
-    };
-    let draws = entrants[winner].draws.len();
+/// Decides a contest. Of equal entrants the first one wins, so their order must be fixed. If `is_guarded`, none that is ruled out wins over
+/// one that is sure.
+pub fn decide(entrants: &[Contender], margin: Margin, is_guarded: bool) -> Found {
+    let draws = entrants.first().map_or(0, |entrant| entrant.draws.len());
     let mut within = vec![vec![false; draws]; entrants.len()];
     let mut decided = vec![false; draws];
     for draw in 0..draws {
@@ -112,10 +109,20 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
     }
     let count = decided.iter().filter(|decided| **decided).count().max(1) as f64;
     let probability = |within: &Vec<bool>| within.iter().filter(|within| **within).count() as f64 / count;
+    let probability: Vec<f64> = within.iter().map(probability).collect();
+    let is_sure = |at: usize| entrants[at].plain.is_some() && probability[at] >= SURE;
+    let has_sure = is_guarded && (0..entrants.len()).any(is_sure);
+    let Some((winner, reason)) = winner(entrants, margin, |at| !has_sure || probability[at] >= RULED_OUT) else {
+        return Found {
+            probability: vec![0.0; entrants.len()],
+            as_good: vec![0.0; entrants.len()],
+            ..Found::default()
+        };
+    };
     Found {
         winner: Some((winner, reason)),
         ties: ties(winner, entrants, &within, count, margin.better),
-        probability: within.iter().map(probability).collect(),
+        probability,
         as_good: entrants
             .iter()
             .map(|entrant| as_good(entrant, &entrants[winner], margin))
@@ -124,12 +131,12 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
 }
 
 /// Returns the entrant with the best plain figure, or a preferable one within the margin of that figure: one that never died, meets
-/// more of the other targets, has more throughput per GPU, or needs fewer changes.
-fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
+/// more of the other targets, has more throughput per GPU, or needs fewer changes. Only those that `may_win` are considered.
+fn winner(entrants: &[Contender], margin: Margin, may_win: impl Fn(usize) -> bool) -> Option<(usize, Reason)> {
     // No throughput at all is never the highest.
     let is_nothing = |value: &f64| *value == 0.0 && margin.better == Better::Higher;
     let plain = |at: usize| entrants[at].plain.filter(|value| !is_nothing(value));
-    let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
+    let all = (0..entrants.len()).filter(|at| plain(*at).is_some() && may_win(*at));
     let prefer = |one: usize, other: usize| match (plain(one), plain(other)) {
         (Some(a), Some(b)) if margin.better.prefers(b, a) => other,
         _ => one,
@@ -227,4 +234,30 @@ fn as_good(entrant: &Contender, winner: &Contender, margin: Margin) -> f64 {
         good += usize::from(!value.is_nan() && (best.is_nan() || margin.holds(*value, *best, entrant.unit)));
     }
     good as f64 / all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_guard_none_that_is_ruled_out_wins_over_one_that_is_sure() {
+        let entrant = |plain: f64, draw: f64| Contender {
+            plain: Some(plain),
+            located: None,
+            draws: vec![draw; 100],
+            has_died: false,
+            changes: 0,
+            other_targets: 0,
+            per_gpu: None,
+            unit: 0.0,
+        };
+        let entrants = [entrant(110.0, 90.0), entrant(100.0, 100.0)];
+        let margin = Margin {
+            part: 0.01,
+            better: Better::Higher,
+        };
+        let winner = |is_guarded: bool| decide(&entrants, margin, is_guarded).winner.map(|(at, _)| at);
+        assert_eq!((winner(false), winner(true)), (Some(0), Some(1)));
+    }
 }

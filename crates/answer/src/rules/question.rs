@@ -4,7 +4,7 @@ use super::super::asked::{Goal, Question};
 use super::super::document::{Entrant, Estimate, Nearest, QuestionAnswer, Winner};
 use super::super::fit::{ExperimentFit, draws_of, estimate_by, rounded};
 use super::alone::{alone, warning};
-use super::contest::{Contender, Found, Margin, decide};
+use super::contest::{Contender, Found, Margin, RULED_OUT, decide};
 use super::effects::effects;
 use super::entrants::{EntrantFacts, Entrants, fits, of_points};
 use super::meeting::{TargetsMet, distance, points_of};
@@ -14,8 +14,6 @@ use vsweep_strategy::stats::Better;
 
 /// Minimum probability of being as good as the winner, for a config to be listed as such.
 const EVEN: f64 = 0.5;
-/// Probability below which a config is ruled out.
-const RULED_OUT: f64 = 0.05;
 
 /// The answer to a question, with the draws of its entrants.
 pub struct Settled {
@@ -42,7 +40,7 @@ pub fn settle(fitted: &ExperimentFit<'_>, question: &Question) -> Settled {
         better,
     };
     let contenders: Vec<Contender> = entrants.placed.iter().map(|placed| placed.contender.clone()).collect();
-    let found = decide(&contenders, margin);
+    let found = decide(&contenders, margin, has_nodes(fitted, question));
     let id = |at: usize| fitted.experiment.configs[entrants.placed[at].config].id.clone();
     let ids = |keep: &dyn Fn(usize) -> bool| {
         (0..entrants.placed.len())
@@ -109,6 +107,17 @@ pub fn settle(fitted: &ExperimentFit<'_>, question: &Question) -> Settled {
         answered.warnings.extend(alone_warning);
     }
     Settled { answered, entrants }
+}
+
+/// Returns true if the figure that decides comes from several nodes. The estimates of shares then contain the effects of nodes, which the
+/// probabilities do not.
+fn has_nodes(known: &ExperimentFit<'_>, question: &Question) -> bool {
+    let Goal::Metric { name, .. } = &question.goal else {
+        return false;
+    };
+    known
+        .figures(name)
+        .is_some_and(|figures| figures.posterior.noise().2.is_some())
 }
 
 /// Returns the start noise of the figure that decides, if it is assumed.

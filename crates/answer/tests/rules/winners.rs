@@ -385,3 +385,22 @@ fn the_size_of_a_server_does_not_change_its_certainty() {
     };
     assert!((sure(1) - sure(2)).abs() < 0.02, "{} {}", sure(1), sure(2));
 }
+
+#[test]
+fn no_server_wins_by_its_node() {
+    let mut own = asking(&[]);
+    let three = |value: f64| [(value, 50.0), (value * 1.002, 50.0), (value * 0.999, 50.0)];
+    // Node `b` is 15 % slower than `a`.
+    server(&mut own, "both", 0, "8", &[three(90.0), three(76.5)].concat());
+    server(&mut own, "slow", 0, "8", &three(97.0));
+    server(&mut own, "fast", 0, "8", &three(88.0));
+    own.points[0].runs[3..]
+        .iter_mut()
+        .for_each(|run| run.node = "b".to_owned());
+    own.points[2].runs.iter_mut().for_each(|run| run.node = "b".to_owned());
+    let found = answer(own);
+    assert_eq!(winner(&found), "fast");
+    let won = found.questions[0].winner.as_ref().expect("a winner");
+    assert!((won.value.value / 103.5 - 1.0).abs() < 0.01, "{won:?}");
+    assert!(won.probability > 0.95, "{won:?}");
+}

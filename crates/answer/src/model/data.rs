@@ -2,8 +2,12 @@
 
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
 use super::scale::{LEAST_SIZE, variance_of_sampling, with_zero};
+use statrs::function::gamma::gamma_ur;
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// Probability of a scatter as large as that of a point's runs, below which they disagree by more than the noise.
+const DISAGREEING: f64 = 1e-3;
 
 /// All runs of one metric.
 #[derive(Debug, Clone)]
@@ -45,7 +49,7 @@ pub(super) struct Block {
     pub points: usize,
     /// Pairs of a point and a start that have runs, in the order of the points.
     pub cells: Vec<Cell>,
-    /// Position on the scale and variance of sampling of each run, in the order of the cells.
+    /// Position on the scale and variance of sampling of each run, in the order of the cells. The variance is larger if runs disagree.
     runs: Vec<(f64, f64)>,
 }
 
@@ -109,6 +113,13 @@ impl Observations {
             found.add(config, &indices, points, metric);
         }
         found
+    }
+
+    /// Widens the variances of the runs of every point that disagree by more than the noise. Its variances between runs and between starts
+    /// are given. Returns true if there are any.
+    pub(super) fn widen(&mut self, run: f64, start: f64) -> bool {
+        let widened = self.blocks.iter_mut().map(|block| block.widen(run, start));
+        widened.fold(false, |any, own| any | own)
     }
 
     /// Size of a typical figure on a linear scale or of a count; 1 for the other scales.
@@ -176,10 +187,70 @@ impl Observations {
 }
 
 impl Block {
+    fn widen(&mut self, run: f64, start: f64) -> bool {
+        let mut is_widened = false;
+        for cells in self.cells.chunk_by(|one, other| one.point == other.point) {
+            let runs = |all: &[(f64, f64)], cell: &Cell| -> Vec<(f64, f64)> {
+                let own = all[cell.runs.clone()].iter();
+                own.map(|(place, variance)| (*place, variance + run)).collect()
+            };
+            let within: Vec<Vec<(f64, f64)>> = cells.iter().map(|cell| runs(&self.runs, cell)).collect();
+            if let Some(times) = unexplained(&within) {
+                is_widened = true;
+                for cell in cells {
+                    multiply(&mut self.runs[cell.runs.clone()], run, times);
+                }
+            }
+            let means = cells.iter().map(|cell| weighted(&runs(&self.runs, cell)));
+            let means: Vec<(f64, f64)> = means.collect();
+            let mut on_nodes = vec![Vec::new(); self.nodes.iter().max().map_or(0, |last| last + 1)];
+            for (cell, (mean, variance)) in cells.iter().zip(&means) {
+                on_nodes[self.nodes[cell.start]].push((*mean, variance + start));
+            }
+            on_nodes.retain(|starts| !starts.is_empty());
+            if let Some(times) = unexplained(&on_nodes) {
+                is_widened = true;
+                for (cell, (_, variance)) in cells.iter().zip(&means) {
+                    let times = times * (variance + start) / variance;
+                    multiply(&mut self.runs[cell.runs.clone()], run, times);
+                }
+            }
+        }
+        is_widened
+    }
+
     /// Returns the position on the scale and the variance of sampling of each run of a cell.
     pub fn runs_of(&self, cell: &Cell) -> &[(f64, f64)] {
         &self.runs[cell.runs.clone()]
     }
+}
+
+/// Returns the mean of values that are weighted by their variances, and its variance.
+fn weighted(values: &[(f64, f64)]) -> (f64, f64) {
+    let weight: f64 = values.iter().map(|(_, variance)| 1.0 / variance).sum();
+    let sum: f64 = values.iter().map(|(value, variance)| value / variance).sum();
+    (sum / weight, 1.0 / weight)
+}
+
+/// Returns by how many times values scatter more about the means of their groups than by their variances, if a chi-square test finds it
+/// unlikely by chance (the ratio of Birge 1932).
+fn unexplained(groups: &[Vec<(f64, f64)>]) -> Option<f64> {
+    let (mut scatter, mut freedom) = (0.0, 0.0);
+    for group in groups {
+        let (mean, _) = weighted(group);
+        let squares = group.iter().map(|(value, variance)| (value - mean).powi(2) / variance);
+        scatter += squares.sum::<f64>();
+        freedom += group.len() as f64 - 1.0;
+    }
+    let is_unusual = freedom > 0.0 && scatter > freedom && scatter.is_finite();
+    let is_unexplained = is_unusual && gamma_ur(freedom / 2.0, scatter / 2.0) < DISAGREEING;
+    is_unexplained.then(|| scatter / freedom)
+}
+
+/// Multiplies the variances of runs, which consist of the variance of sampling and of run noise.
+fn multiply(runs: &mut [(f64, f64)], run: f64, times: f64) {
+    runs.iter_mut()
+        .for_each(|(_, variance)| *variance = (*variance + run) * times);
 }
 
 /// Returns the median absolute value of the figures other than 0, at least [`LEAST_SIZE`]; 1 if there are none.

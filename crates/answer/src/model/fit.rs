@@ -17,6 +17,8 @@ const COARSE: usize = 12;
 const FINE: usize = 14;
 /// Number of times that the grid is narrowed.
 const NARROWINGS: usize = 3;
+/// Largest number of times that the noise is estimated again after points whose runs disagree were found.
+const MOST_WIDENINGS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
 const NEGLIGIBLE: f64 = 1e-3;
 
@@ -40,8 +42,23 @@ pub struct Components<'p> {
 }
 
 impl Posterior {
-    /// Returns the posterior with noise levels that are estimated from all runs.
+    /// Returns the posterior with sizes of noise that are estimated from all runs. Runs of a point that disagree by more than this noise get
+    /// the noise by which they disagree, so an outlier makes its own point uncertain and no other.
     pub fn fit(observations: Observations, prior: &NoisePrior) -> Posterior {
+        let mut found = Posterior::pooled(observations, prior);
+        for _ in 0..MOST_WIDENINGS {
+            let run = found.mean_square(|noise| noise.run);
+            let start = found.mean_square(|noise| noise.start);
+            if !found.observations.widen(run, start) {
+                break;
+            }
+            found = Posterior::pooled(found.observations, prior);
+        }
+        found
+    }
+
+    /// Returns the posterior with sizes of noise that are estimated from all runs alike. The start noise of an outlier then counts, too.
+    pub fn pooled(observations: Observations, prior: &NoisePrior) -> Posterior {
         let mut range = Range::whole(prior);
         let mut weighed = Vec::new();
         for round in 0..=NARROWINGS {
@@ -163,13 +180,12 @@ impl Posterior {
         starts.dedup();
         let runs = (sampling.len() as f64 / starts.len().max(1) as f64).max(1.0);
         let sampling = sampling.iter().sum::<f64>() / sampling.len().max(1) as f64;
-        let square = |of: fn(&Noise) -> f64| {
-            self.noises
-                .iter()
-                .map(|(noise, weight)| of(noise).powi(2) * weight)
-                .sum::<f64>()
-        };
-        (square(|noise| noise.start) + (square(|noise| noise.run) + sampling) / runs).sqrt()
+        (self.mean_square(|noise| noise.start) + (self.mean_square(|noise| noise.run) + sampling) / runs).sqrt()
+    }
+
+    fn mean_square(&self, of: fn(&Noise) -> f64) -> f64 {
+        let squares = self.noises.iter().map(|(noise, weight)| of(noise).powi(2) * weight);
+        squares.sum()
     }
 }
 

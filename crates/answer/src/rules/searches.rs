@@ -248,5 +248,5 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     });
     let points: Vec<Point> = points.collect();
     let observations = Observations::among(&points.iter().collect::<Vec<&Point>>(), &metric);
-    Posterior::fit(observations, &metric.prior).draw_start_noise(experiment.seed, draws_of(experiment))
+    Posterior::pooled(observations, &metric.prior).draw_start_noise(experiment.seed, draws_of(experiment))
 }

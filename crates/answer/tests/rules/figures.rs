@@ -265,3 +265,47 @@ fn no_throughput_is_never_the_highest() {
     });
     assert_eq!(winner(&answer(own)), "a", "but no latency is the lowest");
 }
+
+/// Twelve servers with three runs on one start each. The last run of `b` is multiplied by `outlier`.
+fn with_an_outlier(outlier: f64) -> Experiment {
+    let mut own = asking(&[]);
+    for (at, id) in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]
+        .into_iter()
+        .enumerate()
+    {
+        let value = 100.0 - 0.8 * at as f64;
+        let times = if id == "b" { outlier } else { 1.0 };
+        let runs = [1.0, 1.004, 0.997 * times].map(|part| (value * part, 50.0));
+        server(&mut own, id, 0, "8", &runs);
+    }
+    let runs = own.points.iter_mut().flat_map(|point| &mut point.runs);
+    runs.for_each(|run| run.start = "0".to_owned());
+    own
+}
+
+#[test]
+fn an_outlier_makes_its_own_point_uncertain_and_no_other() {
+    let [usual, outlier] = [1.0, 1.6].map(|outlier| answer(with_an_outlier(outlier)));
+    let width = |found: &Answer, at: usize| {
+        let figure = found.estimates[at].figures[0].expect("measured");
+        (figure.high / figure.low).ln()
+    };
+    assert!(width(&outlier, 0) < 1.3 * width(&usual, 0));
+    let figure = outlier.estimates[1].figures[0].expect("measured");
+    assert!(figure.low < 95.0 && figure.high > 140.0, "{figure:?}");
+}
+
+#[test]
+fn an_outlier_breaks_no_limit() {
+    let found = compare(&ComparisonInput {
+        base: &with_an_outlier(1.0),
+        new: &with_an_outlier(0.5),
+        pairs: vec![("b@8".to_owned(), "b@8".to_owned())],
+        margin: &|_| 0.03,
+        limits: vec![Limit {
+            metric: THROUGHPUT.to_owned(),
+            change: -0.05,
+        }],
+    });
+    assert_eq!(found.limits[0].requirement, RequirementVerdict::Undecided);
+}

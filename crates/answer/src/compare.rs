@@ -6,11 +6,12 @@
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
-use super::fit::{ExperimentFit, Figures, estimate_by};
-use super::model::{Components, Draws, Posterior};
+use super::fitted::{ExperimentFit, Figures, INTERVAL, estimate_by};
+use super::model::{Component, Components, Draws, Posterior, difference, interval};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::SQRT_2;
+use vsweep_base::threads;
 use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, RequirementVerdict, Verdict, holm, more_starts};
 
 /// The input of a comparison.
@@ -56,10 +57,11 @@ pub fn compare(comparing: &ComparisonInput<'_>) -> Comparison {
             continue;
         };
         let margin = (comparing.margin)(&figures.metric.name);
-        let drawn = draw((figures, others), &places);
-        let ratios = places
-            .iter()
-            .filter_map(|place| Ratio::of((figures, others), &drawn, *place));
+        let sides = Sides::of((figures, others), &places);
+        let ratios = threads::map(threads::cores(), &places, |place| {
+            Ratio::of((figures, others), &sides, *place)
+        });
+        let ratios = ratios.into_iter().flatten();
         judged.extend(ratios.map(|ratio| (ratio.judge(margin), ratio)));
     }
     let noise = |fitted: &ExperimentFit<'_>| fitted.metrics().iter().map(|figures| figures.noise()).collect();
@@ -86,22 +88,41 @@ fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
     points.map(|(at, point)| (&*point.id, at)).collect()
 }
 
-/// The distributions of a metric on both sides: mixtures of normal distributions if both are on the logarithmic scale, else draws.
-enum Sides<'k> {
-    Normal([Components<'k>; 2]),
-    Drawn([Draws; 2]),
+/// The distributions of a metric on both sides.
+struct Sides<'k> {
+    /// Mixtures of normal distributions, if both sides are on the logarithmic scale.
+    normal: Option<[Components<'k>; 2]>,
+    /// Draws of the points that have no such distribution on both sides.
+    drawn: [Draws; 2],
 }
 
 impl<'k> Sides<'k> {
-    /// Returns the distributions of the metric that all of these points have; `None` without points.
-    fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
-        let (_, Ratio { base, new, .. }) = points.first()?;
-        let sides = [base.0, new.0];
-        if sides.iter().all(|figures| figures.metric.scale == Scale::Log) {
-            return Some(Sides::Normal(sides.map(|figures| figures.posterior.components())));
+    /// Returns the distributions of a metric at these points.
+    fn of((base, new): (&'k Figures<'k>, &'k Figures<'k>), places: &[(usize, usize)]) -> Sides<'k> {
+        let is_log = [base, new].iter().all(|figures| figures.metric.scale == Scale::Log);
+        let normal = is_log.then(|| [base, new].map(|figures| figures.posterior.components()));
+        let is_normal = |(at, to): &(usize, usize)| {
+            let sides = normal.as_ref();
+            sides.is_some_and(|[base, new]| base.of(*at).is_some() && new.of(*to).is_some())
+        };
+        let left: Vec<(usize, usize)> = places.iter().filter(|place| !is_normal(place)).copied().collect();
+        Sides {
+            drawn: draw((base, new), &left),
+            normal,
         }
-        let places: Vec<(usize, usize)> = points.iter().map(|(_, own)| (own.base.1, own.new.1)).collect();
-        Some(Sides::Drawn(draw((base.0, new.0), &places)))
+    }
+
+    /// Returns the distribution of the logarithm of a point's ratio; `None` if there are only draws of it. Unlike a ratio of draws, it does
+    /// not depend on ids, and with the sides exchanged it has the opposite sign.
+    fn difference(&self, (at, to): (usize, usize)) -> Option<Vec<Component>> {
+        let [base, new] = self.normal.as_ref()?;
+        Some(difference(&base.of(at)?, &new.of(to)?))
+    }
+
+    /// Draws of the ratio of a point.
+    fn ratios(&self, (base, new): (&Figures<'_>, &Figures<'_>), (at, to): (usize, usize)) -> Vec<f64> {
+        let (was, is) = (base.values_of(&self.drawn[0], at), new.values_of(&self.drawn[1], to));
+        was.iter().zip(&is).map(|(was, is)| is / was).collect()
     }
 }
 
@@ -117,19 +138,29 @@ struct Ratio<'k> {
 impl<'k> Ratio<'k> {
     fn of(
         (base, new): (&'k Figures<'k>, &'k Figures<'k>),
-        drawn: &[Draws; 2],
+        sides: &Sides<'_>,
         (at, to): (usize, usize),
     ) -> Option<Ratio<'k>> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
-        let (before, now) = (base.values_of(&drawn[0], at), new.values_of(&drawn[1], to));
-        let draws = before.iter().zip(&now);
-        // On a linear scale, draws may be negative although both figures are not. Their ratios are then raised to 0.
-        let least = if was.value >= 0.0 && is.value >= 0.0 {
-            0.0
-        } else {
-            f64::NEG_INFINITY
-        };
-        let ratio = estimate_by(is.value / was.value, draws.map(|(was, is)| (is / was).max(least)))?;
+        let value = is.value / was.value;
+        let ratio = match sides.difference((at, to)) {
+            Some(difference) => {
+                let (low, high) = interval(&difference, INTERVAL);
+                let (low, high) = (low.exp().min(value), high.exp().max(value));
+                let is_finite = low.is_finite() && high.is_finite();
+                Some(Estimate { value, low, high }).filter(|_| is_finite)
+            }
+            None => {
+                // On a linear scale, draws may be negative although both figures are not. Their ratios are then raised to 0.
+                let least = if was.value >= 0.0 && is.value >= 0.0 {
+                    0.0
+                } else {
+                    f64::NEG_INFINITY
+                };
+                let draws = sides.ratios((base, new), (at, to)).into_iter();
+                estimate_by(value, draws.map(|ratio| ratio.max(least)))
+            }
+        }?;
         Some(Ratio {
             ratio,
             base: (base, at),
@@ -170,23 +201,17 @@ impl<'k> Ratio<'k> {
 
     /// The probability that the ratio is at most a bound.
     fn probability_below(&self, bound: f64, sides: &Sides<'_>) -> f64 {
-        let [of_base, of_new] = match sides {
-            Sides::Normal(sides) => sides,
-            Sides::Drawn([of_base, of_new]) => {
-                let was = self.base.0.values_of(of_base, self.base.1);
-                let is = self.new.0.values_of(of_new, self.new.1);
-                let below = was.iter().zip(&is).filter(|(was, is)| *is / *was <= bound).count();
-                let all = was.len().min(is.len()).max(1) as f64;
-                return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
-            }
+        let place = (self.base.1, self.new.1);
+        let Some(difference) = sides.difference(place) else {
+            let ratios = sides.ratios((self.base.0, self.new.0), place);
+            let below = ratios.iter().filter(|ratio| **ratio <= bound).count() as f64;
+            let all = ratios.len().max(1) as f64;
+            return (below / all).clamp(0.5 / all, 1.0 - 0.5 / all);
         };
-        // The distributions are used instead of draws, because Holm's correction needs tails that draws would not reach.
-        let base = of_base.of(self.base.1).unwrap_or_default();
-        let new = of_new.of(self.new.1).unwrap_or_default();
-        let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
-        let below = pairs.map(|(was, is)| {
-            let off = (is.mean - was.mean - bound.ln()) / (was.variance + is.variance).sqrt().max(f64::MIN_POSITIVE);
-            was.weight * is.weight * erfc(off / SQRT_2) / 2.0
+        // The distribution is used instead of draws, because Holm's correction needs tails that draws would not reach.
+        let below = difference.iter().map(|own| {
+            let off = (own.mean - bound.ln()) / own.variance.sqrt().max(f64::MIN_POSITIVE);
+            own.weight * erfc(off / SQRT_2) / 2.0
         });
         below.sum::<f64>().clamp(0.0, 1.0)
     }
@@ -213,7 +238,11 @@ fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<Compar
             .iter()
             .filter(|(point, _)| point.metric == limit.metric)
             .collect();
-        let Some(sides) = Sides::of(&own) else { continue };
+        let Some((_, Ratio { base, new, .. })) = own.first() else {
+            continue;
+        };
+        let places: Vec<(usize, usize)> = own.iter().map(|(_, ratio)| (ratio.base.1, ratio.new.1)).collect();
+        let sides = Sides::of((base.0, new.0), &places);
         for (point, ratio) in own {
             let below = ratio.probability_below(1.0 + limit.change, &sides);
             let kept = if limit.change >= 0.0 { below } else { 1.0 - below };

@@ -14,6 +14,8 @@ pub struct Component {
     pub weight: f64,
 }
 
+/// Largest number of components of each of two mixtures whose difference is computed from all pairs.
+const MOST_JOINED: usize = 40;
 /// Maximum number of steps of the search for a quantile.
 const MOST_STEPS: usize = 60;
 /// Largest size of the last step, relative to the smallest deviation. Halley's method cubes the error with each step, so the error that
@@ -30,6 +32,39 @@ pub fn moments(components: &[Component]) -> (f64, f64) {
         .iter()
         .map(|component| (component.variance + (component.mean - mean).powi(2)) * component.weight);
     (mean, second.sum::<f64>().sqrt())
+}
+
+/// Returns the distribution of the difference of two independent variables, `new - base`.
+pub fn difference(base: &[Component], new: &[Component]) -> Vec<Component> {
+    let (base, new) = (joined(base), joined(new));
+    let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
+    let difference = pairs.map(|(was, is)| Component {
+        mean: is.mean - was.mean,
+        variance: was.variance + is.variance,
+        weight: was.weight * is.weight,
+    });
+    difference.collect()
+}
+
+/// Joins components of similar variance until at most [`MOST_JOINED`] are left. Mean and variance of the mixture stay.
+fn joined(components: &[Component]) -> Vec<Component> {
+    let mut sorted = components.to_vec();
+    sorted.sort_by(|one, other| one.variance.total_cmp(&other.variance));
+    let join = |own: &[Component]| {
+        let weight: f64 = own.iter().map(|component| component.weight).sum();
+        let part = |component: &Component| Component {
+            weight: component.weight / weight,
+            ..*component
+        };
+        let (mean, deviation) = moments(&own.iter().map(part).collect::<Vec<Component>>());
+        Component {
+            mean,
+            variance: deviation * deviation,
+            weight,
+        }
+    };
+    let each = sorted.len().div_ceil(MOST_JOINED).max(1);
+    sorted.chunks(each).map(join).collect()
 }
 
 /// Returns the central interval of a mixture that has the given probability.
@@ -169,6 +204,34 @@ mod tests {
             let (_, density) = standard_normal(at);
             assert!((density - between / 2e-4).abs() < 1e-8, "{at}: {density}");
         }
+    }
+
+    #[test]
+    fn a_difference_of_many_components_is_that_of_all_pairs() {
+        let side = |shift: f64, count: u32| -> Vec<Component> {
+            let component = |size: u32| Component {
+                mean: shift + 1e-4 * f64::from(size),
+                variance: (0.005 + f64::from(size) / 2000.0).powi(2),
+                weight: 1.0 / f64::from(count),
+            };
+            (0..count).map(component).collect()
+        };
+        let (base, new) = (side(0.0, 150), side(0.1, 40));
+        let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
+        let pairs = pairs.map(|(was, is)| Component {
+            mean: is.mean - was.mean,
+            variance: was.variance + is.variance,
+            weight: was.weight * is.weight,
+        });
+        let (low, high) = interval(&pairs.collect::<Vec<Component>>(), 0.95);
+        let found = interval(&difference(&base, &new), 0.95);
+        assert!((found.0 - low).abs() < 1e-3 * (high - low), "{found:?} {low} {high}");
+        assert!((found.1 - high).abs() < 1e-3 * (high - low), "{found:?} {low} {high}");
+        let back = interval(&difference(&new, &base), 0.95);
+        assert!(
+            (back.0 + found.1).abs() < 1e-9 && (back.1 + found.0).abs() < 1e-9,
+            "{back:?}"
+        );
     }
 
     #[test]

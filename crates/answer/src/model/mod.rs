@@ -24,6 +24,7 @@ mod shrink;
 
 pub use data::Observations;
 pub use fit::{Components, Posterior};
+pub(super) use mixture::{Component, difference, interval};
 pub use noise::{Basis, Noise, NoiseEstimate};
 pub(super) use sample::Draws;
 pub(super) use scale::{

@@ -309,3 +309,34 @@ fn an_outlier_breaks_no_limit() {
     });
     assert_eq!(found.limits[0].requirement, RequirementVerdict::Undecided);
 }
+
+#[test]
+fn a_comparison_depends_neither_on_ids_nor_on_which_side_comes_first() {
+    let side = |id: &str, values: [f64; 3]| {
+        let mut own = asking(&[]);
+        server(&mut own, id, 0, "8", &values.map(|value| (value, 50.0)));
+        own
+    };
+    let ratio = |base: &Experiment, new: &Experiment| {
+        let found = compare(&ComparisonInput {
+            base,
+            new,
+            pairs: vec![(base.points[0].id.clone(), new.points[0].id.clone())],
+            margin: &|_| 0.03,
+            limits: Vec::new(),
+        });
+        found.points[0].ratio
+    };
+    let (slow, fast) = ([100.0, 101.0, 99.0], [106.0, 105.0, 108.0]);
+    let found = ratio(&side("s", slow), &side("s", fast));
+    assert_eq!(ratio(&side("s", slow), &side("another", fast)), found);
+    let back = ratio(&side("s", fast), &side("s", slow));
+    let pairs = [
+        (found.value, back.value),
+        (found.low, back.high),
+        (found.high, back.low),
+    ];
+    for (one, other) in pairs {
+        assert!((one * other - 1.0).abs() < 1e-9, "{found:?} {back:?}");
+    }
+}

@@ -57,9 +57,9 @@ pub struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Positive figures. Noise multiplies them.
+    /// Positive figures. Noise multiplies them. A point with a figure of 0 has the range of its runs as its interval.
     Log,
-    /// Figures that can be 0 or below.
+    /// Figures that can be below 0.
     Linear,
     /// Counts, such as failed requests. They have no noise: a count is within its limit, or it is not.
     Count,

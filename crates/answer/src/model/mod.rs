@@ -10,7 +10,8 @@
 //! with mean 0. The variance of sampling is known for each run. The standard deviations of runs, starts and nodes are unknown and shared by
 //! the whole experiment. `fit` integrates over a grid of them, by their restricted likelihood (Patterson and Thompson 1971) times a weak
 //! prior. Given the deviations, everything is linear and normal, and `block` solves it by elimination (Searle, Casella and McCulloch 1992,
-//! chapter 7). The deviations are never replaced by estimates, so the intervals of a single run are wide enough.
+//! chapter 7). The deviations are never replaced by estimates, so the intervals of a single run are wide enough. Only if the runs of a point
+//! scatter more than these deviations explain, their variances are multiplied until they do (Birge 1932).
 
 mod block;
 mod data;

@@ -6,7 +6,7 @@
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
-use super::fitted::{ExperimentFit, Figures, INTERVAL, estimate_by};
+use super::fit::{ExperimentFit, Figures, INTERVAL, estimate_by};
 use super::model::{Component, Components, Draws, Posterior, difference, interval};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};

@@ -58,8 +58,16 @@ impl Posterior {
     /// an additional config hardly moves the draws of the others.
     pub fn draw(&self, seed: u64, count: usize, kept: usize, points: &[usize]) -> Draws {
         let observations = &self.observations;
-        let measured = || points.iter().filter_map(|point| Some((observations.places[*point]?, *point)));
-        let zeros = || points.iter().filter_map(|point| Some((observations.zeros.get(point)?, *point)));
+        let measured = || {
+            points
+                .iter()
+                .filter_map(|point| Some((observations.places[*point]?, *point)))
+        };
+        let zeros = || {
+            points
+                .iter()
+                .filter_map(|point| Some((observations.zeros.get(point)?, *point)))
+        };
         let all = measured()
             .map(|(_, point)| point)
             .chain(zeros().map(|(_, point)| point));

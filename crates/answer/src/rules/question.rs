@@ -111,11 +111,11 @@ pub fn settle(fitted: &ExperimentFit<'_>, question: &Question) -> Settled {
 
 /// Returns true if the figure that decides comes from several nodes. The estimates of shares then contain the effects of nodes, which the
 /// probabilities do not.
-fn has_nodes(known: &ExperimentFit<'_>, question: &Question) -> bool {
+fn has_nodes(fitted: &ExperimentFit<'_>, question: &Question) -> bool {
     let Goal::Metric { name, .. } = &question.goal else {
         return false;
     };
-    known
+    fitted
         .figures(name)
         .is_some_and(|figures| figures.posterior.noise().2.is_some())
 }

@@ -126,6 +126,12 @@ pub struct Facts {
     pub failed_requests: u64,
     /// True if the server was simulated.
     pub simulated: bool,
+    /// Versions of its server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
+    /// Versions, of this config or of others, that no session measured together with one of `versions`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_versions: Vec<String>,
 }
 
 /// A config under one load.

@@ -59,6 +59,13 @@ pub enum Warning {
         /// The nodes of those competitors.
         others: Vec<String>,
     },
+    /// The program was replaced between sessions, so that it or its competitors have other versions.
+    OtherVersions {
+        /// Versions of its server.
+        own: Vec<String>,
+        /// Versions that other sessions measured.
+        others: Vec<String>,
+    },
     /// Its figures differ without the neighbours that it had in the sweep.
     OtherwiseAlone {
         /// The figures that differ by more than chance and the margin.

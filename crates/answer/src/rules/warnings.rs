@@ -64,6 +64,12 @@ pub fn warnings(
             others: others.into_iter().collect(),
         });
     }
+    if !facts.other_versions.is_empty() {
+        found.push(Warning::OtherVersions {
+            own: facts.versions.clone(),
+            others: facts.other_versions.clone(),
+        });
+    }
     if facts.simulated {
         found.push(Warning::Simulated);
     }

@@ -306,6 +306,8 @@ fn warnings_tell_what_happened_to_the_winner() {
         requests: 1000,
         failed_requests: 5,
         simulated: true,
+        versions: vec!["2".to_owned()],
+        other_versions: vec!["1".to_owned()],
     };
     let warnings = &answer(own.clone()).questions[0].warnings;
     assert!(warnings.contains(&Warning::Deaths { deaths: 3, launches: 4 }));
@@ -316,6 +318,10 @@ fn warnings_tell_what_happened_to_the_winner() {
     }));
     assert!(warnings.contains(&Warning::Disturbed { disturbed: 1, of: 2 }));
     assert!(warnings.contains(&Warning::Simulated));
+    assert!(warnings.contains(&Warning::OtherVersions {
+        own: vec!["2".to_owned()],
+        others: vec!["1".to_owned()]
+    }));
     let others = vec!["other".to_owned()];
     assert!(warnings.contains(&Warning::OtherNodes {
         own: vec!["a".to_owned()],

@@ -1,10 +1,10 @@
 //! The points of an experiment with the runs that count, each run's figures with their sampling errors, and the server configs.
 
 use super::Evidence;
-use crate::journal::{DuplicateReason, LaunchRecord};
+use crate::journal::{DuplicateReason, LaunchRecord, Nonce, RunRecord};
 use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload, whole_gpus};
 use itertools::Itertools;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use vsweep_answer::{Config, Facts, Figure, Metric, Point, Run, Scale};
 use vsweep_base::ids::ServerId;
@@ -224,6 +224,19 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let retried = retried.unique_by(|spare| (&spare.run.point, spare.run.slot, spare.run.run));
     let retries = retried.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
+    let mut sessions: BTreeMap<&str, BTreeSet<Nonce>> = BTreeMap::new();
+    for (config, version, session) in versions(evidence) {
+        sessions.entry(version).or_default().insert(session);
+        let tally = tallies.entry(config.to_string()).or_default();
+        tally.versions.insert(version.to_owned());
+    }
+    let others = |own: &BTreeSet<String>| -> Vec<String> {
+        let apart = sessions.iter().filter(|(_, theirs)| {
+            let mut own = own.iter().map(|own| &sessions[own.as_str()]);
+            own.any(|own| own.is_disjoint(theirs))
+        });
+        apart.map(|(version, _)| (*version).to_owned()).collect()
+    };
     let config = |(id, row): (String, usize)| {
         let tally = tallies.remove(&id).unwrap_or_default();
         let retries = retries.get(id.as_str()).copied().unwrap_or(0);
@@ -247,6 +260,8 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
                 requests: tally.requests,
                 failed_requests: tally.failed_requests,
                 simulated: tally.is_simulated,
+                other_versions: others(&tally.versions),
+                versions: tally.versions.into_iter().collect(),
             },
             id,
         }
@@ -270,6 +285,21 @@ struct Tally {
     requests: u64,
     failed_requests: u64,
     is_simulated: bool,
+    /// Versions of the server in runs that count.
+    versions: BTreeSet<String>,
+}
+
+/// Returns the servers, their versions and the sessions that started them, of all runs that count.
+fn versions<'a>(evidence: &Evidence<'a>) -> BTreeSet<(&'a ServerId, &'a str, Nonce)> {
+    let rows = evidence.points.points.iter().flat_map(|point| &point.used);
+    let of_row = |row: &usize| {
+        let run: &'a RunRecord = evidence.runs.get(*row)?;
+        let launch = run.launch?;
+        let mut launches = evidence.state.launches_of(&run.server).iter();
+        let ready = launches.find(|launched| launched.launch == launch)?.ready.as_ref()?;
+        Some((&run.server, ready.version.as_deref()?, launch.session))
+    };
+    rows.filter_map(of_row).collect()
 }
 
 /// Returns the sums of each config.

@@ -48,6 +48,16 @@ fn sentence(warning: &Warning) -> Option<String> {
             own.join(", "),
             others.join(", ")
         ),
+        Warning::OtherVersions { own, .. } if own.len() > 1 => format!(
+            "Warning: its server was measured with versions {}, as if they were one; measure anew with --fresh.",
+            own.join(" and ")
+        ),
+        Warning::OtherVersions { own, others } => format!(
+            "Warning: its server has version {}, and other sessions measured version {}; a difference may come from the version, so \
+             measure anew with --fresh.",
+            own.join(" and "),
+            others.join(" and ")
+        ),
         Warning::OtherwiseAlone { figures } => {
             let figure = |figure: &Alone| format!("{} {}", name(&figure.metric), change(figure.ratio));
             format!(

@@ -19,7 +19,7 @@ use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::journal::{Launch, LaunchRecord, State};
+use crate::journal::{Launch, LaunchRecord, State, now};
 use crate::matrix::ServerConfig;
 use crate::plan::{Parallel, Params, Plan};
 use crate::run::activity_lock::Permit;
@@ -221,7 +221,7 @@ impl Stage for Live<'_, '_> {
             },
             Action::Run(job) => {
                 let permit = self.activity_lock.enter(Activity::Run).await;
-                let permitted_at = Timestamp::now();
+                let permitted_at = now();
                 let mut outcome = match offline {
                     None => self.measure(&job, permitted_at).await?,
                     Some(offline) => self.measure_offline(offline, &job, permitted_at).await?,

@@ -103,7 +103,8 @@ fn holds(fitted: &ExperimentFit<'_>, workload: &str, target: &Target, asked: &[u
 }
 
 /// Returns the points whose figures decide whether a point meets a target: the point itself if the target applies to it, else the points of
-/// its config and workload to which the target applies. `None` if one of them was not measured.
+/// its config and workload to which the target applies. `None` if one of them was not measured. If there are none and work is left, they may
+/// still come.
 pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
     let point = &experiment.points[at];
     let applies = target.about.is_empty() || target.about.iter().any(|about| about.point == point.id);
@@ -112,7 +113,13 @@ pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Opt
     }
     let is_related = |about: &&TargetPoint| about.config == point.config && about.workload == point.workload;
     let place = |about: &TargetPoint| experiment.points.iter().position(|other| other.id == about.point);
-    target.about.iter().filter(is_related).map(place).collect()
+    let related: Vec<usize> = target
+        .about
+        .iter()
+        .filter(is_related)
+        .map(place)
+        .collect::<Option<_>>()?;
+    (!related.is_empty() || experiment.open == 0).then_some(related)
 }
 
 /// Returns the plain estimates that decide whether a point meets a target; `None` if one of them is unknown.

@@ -10,7 +10,7 @@ use vsweep_answer::model::Basis;
 use vsweep_answer::{
     Answer, Better, ComparisonInput, Config, Estimate, Experiment, Facts, Figure, FrontierQuestion, Goal, Limit,
     Metric, NoisePrior, Operator, Point, Question, RequirementVerdict, Run, Scale, Search, Standing, StartLimit,
-    Target, Verdict, Warning, WinReason, answer, compare, standings,
+    Target, TargetPoint, Verdict, Warning, WinReason, answer, compare, standings,
 };
 
 const THROUGHPUT: &str = "output_throughput";

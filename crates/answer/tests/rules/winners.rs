@@ -265,6 +265,24 @@ fn a_limit_of_zero_has_a_nearest_point() {
 }
 
 #[test]
+fn a_server_whose_required_load_is_still_to_be_measured_does_not_win() {
+    let mut own = asking(&[(Operator::AtMost, 60.0)]);
+    server(&mut own, "a", 0, "1", &[(50.0, 10.0)]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "b", 0, "1", &[(200.0, 10.0)]);
+    own.questions[0].targets[0].about = vec![TargetPoint {
+        config: "a".to_owned(),
+        workload: String::new(),
+        point: "a@8".to_owned(),
+    }];
+    own.open = 1;
+    assert_eq!(winner(&answer(own.clone())), "a");
+    // Once nothing is left, the plan has no such load for the other server.
+    own.open = 0;
+    assert_eq!(winner(&answer(own)), "b");
+}
+
+#[test]
 fn a_frontier_has_no_winner_and_each_point_a_chance() {
     let mut own = asking(&[]);
     own.frontiers = vec![FrontierQuestion {

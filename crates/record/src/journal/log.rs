@@ -1,5 +1,6 @@
 //! The journal of this session: one line for each event. A line is on disk before its event takes effect.
 
+use super::clock::now;
 use super::event::Event;
 use super::line::{Entry, decode};
 use super::rank::{LineId, Nonce, Rank, Sum};
@@ -59,7 +60,7 @@ impl Log {
                     seq: self.next_seq,
                 },
             },
-            at: jiff::Timestamp::now()
+            at: now()
                 .round(jiff::Unit::Millisecond)
                 .map_or_else(|_| String::new(), |at| at.to_string()),
             event,

@@ -3,6 +3,7 @@
 //!
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not measure or show runs.
 
+mod clock;
 mod declared;
 mod directory;
 mod event;
@@ -23,6 +24,7 @@ mod reader;
 mod recorder;
 mod state;
 
+pub use clock::now;
 pub use declared::{
     AskedMetric, ComparisonDesign, Contestant, Entrant, LoadName, LoadNames, Objective, Optimization, PlanContent,
     ProposedStart, RecordedPlan, ServerDescription,

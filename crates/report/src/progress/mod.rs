@@ -21,7 +21,7 @@ use std::time::Duration;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable_json;
 use vsweep_base::threads;
-use vsweep_record::journal::{Entry, State};
+use vsweep_record::journal::{Entry, State, now};
 
 /// Kind of progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,8 +170,8 @@ impl Progress {
             (Some(live), _) => live.line(Line::new(headword, text)),
             (None, Mode::Auto | Mode::Plain) => {
                 // The time of day is in UTC, as for events.
-                let now = jiff::Timestamp::now().to_string();
-                print_error(&Line::new(headword, text).paint(Some(wording::time_of_day(&now))));
+                let at = now().to_string();
+                print_error(&Line::new(headword, text).paint(Some(wording::time_of_day(&at))));
             }
             (None, Mode::Json) => print(&printable_json(&serde_json::json!({ key: text }).to_string())),
             (None, Mode::Quiet) => {}

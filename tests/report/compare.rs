@@ -194,7 +194,13 @@ fn many_points_are_read_in_thirty_lines() {
     }
     let json = serde_json::to_value(&found).expect("JSON");
     assert_eq!(json["requirement"], "broken");
-    assert!(to_junit(&[found]).contains("failures=\"3\""));
+    let found = [found];
+    assert!(to_junit(&found).contains("failures=\"3\""));
+    let page = to_html(&found, &[base, new]).expect("drawn");
+    let (_, limits) = page.split_once("<h3>Limits</h3>").expect("limits");
+    assert!(limits.contains("<p class=\"note\">3 broken, "), "{limits}");
+    let first = limits.split("<td class=\"").nth(1).expect("a result");
+    assert!(first.starts_with("broken"), "{first}");
 }
 
 #[test]

@@ -101,11 +101,14 @@ pub(super) fn parts(comparison: &Comparison) -> Value {
     };
     let judged = comparison.limits.iter();
     let judged = judged.map(|judged| (judged.requirement, judged.excess(), of_limit(judged)));
-    let limits = comparison.lone().map(of_lone).chain(judged).collect_vec();
+    // The worst first.
+    let limits = comparison.lone().map(of_lone).chain(judged);
+    let limits = limits
+        .ordered_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)))
+        .collect_vec();
     let unmet = limits
         .iter()
         .filter(|(verdict, ..)| *verdict != RequirementVerdict::Met);
-    let unmet = unmet.ordered_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     let verdicts = [
         RequirementVerdict::Broken,
         RequirementVerdict::Undecided,

@@ -204,6 +204,27 @@ fn many_points_are_read_in_thirty_lines() {
 }
 
 #[test]
+fn limits_that_are_left_out_are_counted() {
+    let steady: &[(f64, f64)] = &STEADY;
+    let slow: &[(f64, f64)] = &[(800.0, 100.2), (804.0, 101.2), (797.0, 99.0)];
+    let all = |runs| (1..=60).map(|load| (load, runs)).collect::<Vec<(u64, &[(f64, f64)])>>();
+    let (base, new) = (
+        side("base", "fa2", &all(steady), true),
+        side("new", "fa3", &all(slow), true),
+    );
+    let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
+    let (text, markdown) = (to_text(&found), to_markdown(&found));
+    for (form, row, rest) in [
+        (&text, "limit output_throughput", "limit"),
+        (&markdown, "| output\\_throughput:-5%", "- Limits"),
+    ] {
+        let rows = form.lines().filter(|line| line.starts_with(row)).count();
+        let rest = format!("\n{rest}: {} more not met\n", 60 - rows);
+        assert!(rows > 0 && form.contains(&rest), "{form}");
+    }
+}
+
+#[test]
 fn settings_that_differ_within_a_pair_are_told() {
     let folder = TempDir::new().expect("a folder");
     let side = |name: &str, lengths: [u32; 2]| {

@@ -6,7 +6,7 @@ use crate::charts::ChartContext;
 use crate::charts::pareto;
 use crate::findings::answer::estimate_by_table;
 use crate::findings::variation::name_workload;
-use crate::ordered::Order;
+use crate::ordered::{Order, Ordered};
 use crate::texts::changes::{change, changes};
 use crate::texts::words::throughput_in_words;
 use itertools::Itertools;
@@ -50,11 +50,11 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
     })
 }
 
-/// One sentence for each workload of which both sides have a frontier of several points: `Frontier, as measured: throughput per GPU -9.4 to
-/// -5.9 % at equal speed per user, highest speed per user +0.4 %`.
+/// One sentence for each workload of which both sides have a frontier of several points, the worst first: `Frontier, as measured: throughput
+/// per GPU -9.4 to -5.9 % at equal speed per user, highest speed per user +0.4 %`.
 pub fn sentences(base: &Side, new: &Side) -> Vec<String> {
     let names = ["base", "new"].map(str::to_owned);
-    of_each_workload(&names, &[base, new], |points, tradeoff, frontiers| {
+    let found = of_each_workload(&names, &[base, new], |points, tradeoff, frontiers| {
         let [base, new] = frontiers.as_slice() else {
             return None;
         };
@@ -63,7 +63,9 @@ pub fn sentences(base: &Side, new: &Side) -> Vec<String> {
             name if name.is_empty() => name,
             name => format!(" of {name}"),
         };
-        let throughput = match ratios.into_iter().minmax().into_option() {
+        let ends = ratios.into_iter().minmax().into_option();
+        let least = ends.map_or(f64::INFINITY, |(least, _)| least);
+        let throughput = match ends {
             None => "no speed per user in common".to_owned(),
             Some(ends) => format!(
                 "{} {} at equal speed per user",
@@ -71,11 +73,14 @@ pub fn sentences(base: &Side, new: &Side) -> Vec<String> {
                 changes(ends)
             ),
         };
-        Some(format!(
+        let sentence = format!(
             "Frontier{of}, as measured: {throughput}, highest speed per user {}",
             change(speed)
-        ))
-    })
+        );
+        Some((least, sentence))
+    });
+    let sorted = found.into_iter().ordered_by(|(a, _), (b, _)| a.total_cmp(b));
+    sorted.map(|(_, sentence)| sentence).collect()
 }
 
 /// The ratios of the new frontier to the base's, at each point of either that lies within both, and the ratio of their highest speeds. `None`

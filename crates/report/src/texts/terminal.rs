@@ -112,13 +112,13 @@ fn colour(word: &str) -> Option<Color> {
     Some(match word {
         "ok" | "improved" | "met" | "up" => Color::Green,
         "suspect" | "cut" | "undecided" | "warning" | "note" | "assumed" => Color::Yellow,
-        "failed" | "invalid" | "regressed" | "missed" | "error" | "lost" => Color::Red,
+        "failed" | "invalid" | "regressed" | "broken" | "missed" | "error" | "lost" => Color::Red,
         _ => return None,
     })
 }
 
-/// Colours words that judge: after a count (`3 failed`, `3 runs failed`), before a colon at the beginning of a line, or alone in the last
-/// column of a table. Headings are bold.
+/// Colours words that judge: after a count (`3 failed`, `3 runs failed`), before a colon at the beginning of a line, or alone in a
+/// cell of a table. Headings are bold.
 fn paint(text: &str, has_colours: bool) -> String {
     if !has_colours {
         return text.to_owned();
@@ -149,7 +149,8 @@ fn paint_line(line: &str) -> String {
         let is_counted = before(1).is_some_and(is_count)
             || before(1).is_some_and(|noun| noun.starts_with("run")) && before(2).is_some_and(is_count);
         let is_label = words[..place].iter().all(|word| word.is_empty()) && word.ends_with(':');
-        let is_cell = before(1) == Some("") && place + 1 == words.len() && place > 2;
+        let ends_cell = words.get(place + 1).is_none_or(|next| next.is_empty());
+        let is_cell = before(1) == Some("") && ends_cell && place > 2;
         match colour(bare).filter(|_| is_counted || is_label || is_cell) {
             Some(colour) => format!("{}{}", style().fg(colour).apply_to(bare), &word[bare.len()..]),
             None => (*word).to_owned(),
@@ -219,6 +220,8 @@ mod tests {
         for bad in [
             "2 runs failed: port_taken (taken)",
             "  p99_ttft_ms  1  2  +100 %  -  1 + 1  regressed",
+            "  p99_ttft_ms  x 2.05  x 1.89 to 2.22  regressed  concurrency 8",
+            "limits: 3 broken, 1 met",
             "Failed requests:     3",
         ] {
             assert!(paint(bad, true).contains(red), "{bad}");

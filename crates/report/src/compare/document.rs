@@ -13,7 +13,7 @@ use minijinja::{Value, context};
 use serde_json::{Map, json};
 use std::path::Path;
 use vsweep_answer::RequirementVerdict;
-use vsweep_base::units::show_many;
+use vsweep_base::units::{show_count, show_many};
 
 /// Most points without a counterpart that are named, and most changes of settings and other facts, and notes, that are listed.
 const MOST_NAMED: usize = 5;
@@ -153,7 +153,7 @@ pub(super) fn parts(comparison: &Comparison) -> Value {
         notes => comparison.notes(),
         sentences => changes::sentences(comparison),
         frontiers => comparison.frontiers.clone(),
-        judged => counts.map(|(count, verdict)| format!("{count} {}", word(verdict))).join(", "),
+        judged => counts.map(|(count, verdict)| format!("{} {}", show_count(*count as u64), word(verdict))).join(", "),
         limits => limits.iter().map(|(.., row)| row.clone()).collect_vec(),
         unmet => unmet.map(|(.., row)| row.clone()).collect_vec(),
         most => MOST_NAMED,

@@ -8,6 +8,7 @@ use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use vsweep_answer::{RequirementVerdict, Verdict};
+use vsweep_base::units::show_count;
 use vsweep_plan::Limit;
 use vsweep_strategy::stats::normal_quantile;
 
@@ -107,7 +108,10 @@ pub fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
     let counts = verdicts.map(|verdict| (comparison.count(verdict), word(verdict)));
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
+    let counts = match counts
+        .map(|(count, name)| format!("{} {name}", show_count(*count as u64)))
+        .join(", ")
+    {
         none if none.is_empty() => "nothing could be compared".to_owned(),
         counts => match by_chance(comparison) {
             None => counts,

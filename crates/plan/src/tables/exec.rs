@@ -18,7 +18,7 @@ table! {
         ),
         /// GPUs of each server. Default: tensor × pipeline × data parallel size, from its flags. 0: none.
         pub gpus: Option<u32> = whole(0..=1024),
-        /// Time to wait for GPUs in use by others. Default: the rest of `optimize.budget` or `max_time`, else `10m`.
+        /// Time to wait for GPUs in use by others. Default: the rest of `optimize.budget` or `max_time`, at least `10m`.
         pub wait: Option<Duration>,
         /// Starts no server while another one is measured. Default: true for servers on GPUs; false for the simulator and without GPUs. Not
         /// with a `runner` that loads the engine itself.
@@ -43,7 +43,7 @@ pub enum Parallel {
 }
 
 impl Exec {
-    /// Time to wait for GPUs that others use, if nothing limits the time of work.
+    /// Shortest time to wait for GPUs that others use, unless the plan says otherwise.
     pub const WAIT: Duration = Duration::from_secs(10 * 60);
 
     /// Returns true if a server with these parameters always runs alone.
@@ -71,7 +71,7 @@ impl Plan {
     pub fn gpu_wait(&self, spent: Duration) -> Duration {
         let budget = self.optimize.as_ref().and_then(|optimize| optimize.budget);
         let left = budget.or(self.max_time).map(|most| most.saturating_sub(spent));
-        self.exec.wait.or(left).unwrap_or(Exec::WAIT)
+        self.exec.wait.unwrap_or(left.unwrap_or_default().max(Exec::WAIT))
     }
 }
 
@@ -125,6 +125,7 @@ mod tests {
             ..Optimize::default()
         });
         assert_eq!(plan.gpu_wait(hours(1)), hours(5));
+        assert_eq!(plan.gpu_wait(hours(6)), Exec::WAIT, "the budget is spent");
         plan.exec.wait = Some(hours(1));
         assert_eq!(plan.gpu_wait(hours(5)), hours(1));
     }

@@ -207,7 +207,7 @@ fn many_points_are_read_in_thirty_lines() {
 fn limits_that_are_left_out_are_counted() {
     let steady: &[(f64, f64)] = &STEADY;
     let slow: &[(f64, f64)] = &[(800.0, 100.2), (804.0, 101.2), (797.0, 99.0)];
-    let all = |runs| (1..=60).map(|load| (load, runs)).collect::<Vec<(u64, &[(f64, f64)])>>();
+    let all = |runs: &'static [(f64, f64)]| (1..=60).map(|load| (load, runs)).collect::<Vec<_>>();
     let (base, new) = (
         side("base", "fa2", &all(steady), true),
         side("new", "fa3", &all(slow), true),

@@ -528,6 +528,15 @@ fn servers_that_are_alike_have_one_curve_and_few_have_a_colour() {
         assert!(is_alike, "{curve:?}");
     }
     assert!(chart.note.contains("Alike: "), "{}", chart.note);
+    let marks = |is_ring: bool| {
+        let series = chart.panels[0].series.iter();
+        let series = series.filter(move |series| (series.style == Style::Ring) == is_ring);
+        series.flat_map(|series| &series.points)
+    };
+    for ring in marks(true) {
+        let is_drawn = marks(false).any(|mark| (mark.x, mark.y) == (ring.x, ring.y));
+        assert!(is_drawn, "a ring around nothing: {ring:?}");
+    }
 }
 
 #[test]

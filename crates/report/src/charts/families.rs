@@ -70,11 +70,14 @@ fn draw(
     // The rows of servers that cannot be distinguished from another one, by the first row of that one.
     let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     if families.len() > MOST_COLOURS {
-        // Of servers that are alike, a recommended one is drawn, else one on the frontier.
+        // Of servers that are alike, those recommended are drawn, else one on the frontier.
         families.order_by_key(|family| (!is_chosen(family), !on_front(family)));
         for family in std::mem::take(&mut families) {
             let row = family[0].point.row;
-            match families.iter().find(|drawn| are_alike(drawn, &family, load)) {
+            match families
+                .iter()
+                .find(|drawn| !is_chosen(&family) && are_alike(drawn, &family, load))
+            {
                 Some(drawn) => alike.entry(drawn[0].point.row).or_default().push(row),
                 None => families.push(family),
             }
@@ -144,7 +147,11 @@ fn draw(
             ..Mark::at(placed.x.value, placed.y.value)
         }
     };
-    let frontier = tradeoff.frontier.iter().map(ring).collect();
+    let is_drawn = |at: &&usize| {
+        let row = tradeoff.placed[**at].point.row;
+        families.iter().flatten().any(|own| own.point.row == row)
+    };
+    let frontier = tradeoff.frontier.iter().filter(is_drawn).map(ring).collect();
     series.push(Series::new("On the Pareto frontier", Style::Ring, frontier));
     let best = match (each_has_colour, leading) {
         (false, Some(leading)) => format!(

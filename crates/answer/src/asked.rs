@@ -55,6 +55,9 @@ pub struct Target {
     pub bound: Operator,
     /// The limit, in the metric's unit.
     pub limit: f64,
+    /// The conditions on parameters that select `about`, such as `max_concurrency <= 8`; empty if the target applies to all points.
+    #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
+    pub conditions: String,
     /// The points to which the target applies; all points if empty. If some are listed, any other point meets the target if
     /// all listed points of its config and workload do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -43,6 +43,7 @@ fn drawn(seed: u64) -> Experiment {
         metric: metric.to_owned(),
         bound,
         limit,
+        conditions: String::new(),
         about: Vec::new(),
     };
     let targets = match random.below(4) {

@@ -119,6 +119,7 @@ fn target((metric, at, is_above): &Limit, value: &dyn Fn(&str, usize) -> Option<
             false => Operator::AtLeast,
         },
         limit: value(metric, *at)? * if *is_above { 1.000_001 } else { 0.999_999 },
+        conditions: String::new(),
         about: Vec::new(),
     })
 }

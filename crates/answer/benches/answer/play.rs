@@ -70,6 +70,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
         metric: METRICS[1].to_owned(),
         bound: Operator::AtMost,
         limit,
+        conditions: String::new(),
         about: Vec::new(),
     };
     let metric = |at: usize, better, prior| Metric {

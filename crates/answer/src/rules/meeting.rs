@@ -122,27 +122,34 @@ pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Opt
     (!related.is_empty() || experiment.open == 0).then_some(related)
 }
 
-/// Returns the plain estimates that decide whether a point meets a target; `None` if one of them is unknown.
-fn judged_values(fitted: &ExperimentFit<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
+/// Returns the plain estimates that decide whether a point meets a target, each with its point; `None` if one of them is unknown.
+fn judged_values(fitted: &ExperimentFit<'_>, target: &Target, at: usize) -> Option<Vec<(usize, f64)>> {
     let figures = fitted.figures(&target.metric)?;
     let judged = judged(fitted.experiment, target, at)?.into_iter();
-    judged.map(|place| Some(figures.estimates[place]?.value)).collect()
+    judged
+        .map(|place| Some((place, figures.estimates[place]?.value)))
+        .collect()
 }
 
 /// Returns true if a point meets all targets by plain estimates.
 pub fn meets_plainly(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
         let values = judged_values(fitted, target, at);
-        values.is_some_and(|values| values.iter().all(|value| target.bound.holds(*value, target.limit)))
+        values.is_some_and(|values| {
+            let mut values = values.iter();
+            values.all(|(_, value)| target.bound.holds(*value, target.limit))
+        })
     })
 }
 
-/// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0. It
-/// is 0 if the point meets all targets, and infinite if one of them cannot be judged.
-pub fn distance(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64 {
+/// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0,
+/// and the point whose figure breaks it: the point itself, or one that the target applies to. The distance is 0 if the point meets all
+/// targets, and infinite if one of them cannot be judged.
+pub fn distance(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> (f64, usize) {
+    let farther = |one: (f64, usize), other: (f64, usize)| if other.0 > one.0 { other } else { one };
     let far = |target: &Target| {
         let Some(values) = judged_values(fitted, target, at) else {
-            return f64::INFINITY;
+            return (f64::INFINITY, at);
         };
         let size = match target.limit.abs() {
             0.0 => fitted
@@ -150,13 +157,15 @@ pub fn distance(fitted: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f6
                 .map_or(1.0, |figures| figures.posterior.observations.size()),
             limit => limit,
         };
-        let over = values.into_iter().map(|value| match target.bound.is_upper_bound() {
-            true => value - target.limit,
-            false => target.limit - value,
-        });
-        over.fold(0.0, f64::max) / size
+        let over = values
+            .into_iter()
+            .map(|(place, value)| match target.bound.is_upper_bound() {
+                true => ((value - target.limit) / size, place),
+                false => ((target.limit - value) / size, place),
+            });
+        over.fold((0.0, at), farther)
     };
-    targets.iter().map(far).fold(0.0, f64::max)
+    targets.iter().map(far).fold((0.0, at), farther)
 }
 
 /// Returns the points of a workload with their indices; with a load, only those at that load.

@@ -189,11 +189,12 @@ fn nearest(fitted: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) ->
     let figures = fitted.figures(name)?;
     let all = points_of(fitted, &question.workload, question.load.as_deref());
     let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(fitted, point));
-    let far = measured.map(|(at, point)| (distance(fitted, at, &question.targets), at, point));
+    let far = measured.map(|(at, _)| distance(fitted, at, &question.targets));
     // A point that meets the targets did not win because its throughput is 0, which is near to nothing.
     let is_zero = |at: usize| figures.estimates[at].is_some_and(|figure| figure.value == 0.0);
-    let far = far.filter(|(distance, at, _)| *distance > 0.0 || !is_zero(*at));
-    let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
+    let far = far.filter(|(distance, at)| *distance > 0.0 || !is_zero(*at));
+    let (_, at) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
+    let point = &fitted.experiment.points[at];
     Some(Nearest {
         config: point.config.clone(),
         point: point.id.clone(),

@@ -212,6 +212,7 @@ fn a_server_without_the_figure_of_a_target_is_neither_met_nor_unmet() {
             metric: metric.to_owned(),
             bound: Operator::AtMost,
             limit,
+            conditions: String::new(),
             about: Vec::new(),
         });
         standings(&own, &question, THROUGHPUT, false)["a"]

@@ -73,6 +73,7 @@ fn asking(targets: &[(Operator, f64)]) -> Experiment {
         metric: LATENCY.to_owned(),
         bound: *bound,
         limit: *limit,
+        conditions: String::new(),
         about: Vec::new(),
     };
     Experiment {

@@ -258,6 +258,7 @@ fn a_limit_of_zero_has_a_nearest_point() {
         metric: "failed".to_owned(),
         bound: Operator::AtMost,
         limit: 0.0,
+        conditions: String::new(),
         about: Vec::new(),
     }];
     let nearest = answer(own).questions[0].nearest.clone().expect("nothing meets it");
@@ -280,6 +281,24 @@ fn a_server_whose_required_load_is_still_to_be_measured_does_not_win() {
     // Once nothing is left, the plan has no such load for the other server.
     own.open = 0;
     assert_eq!(winner(&answer(own)), "b");
+}
+
+#[test]
+fn what_comes_nearest_is_named_at_the_load_that_the_target_is_about() {
+    let mut own = asking(&[(Operator::AtMost, 20.0)]);
+    own.questions[0].targets[0].about = ["a", "b"]
+        .map(|config| TargetPoint {
+            config: config.to_owned(),
+            workload: String::new(),
+            point: format!("{config}@8"),
+        })
+        .to_vec();
+    for (id, latency) in [("a", 50.0), ("b", 30.0)] {
+        server(&mut own, id, 0, "1", &[(50.0, 10.0)]);
+        server(&mut own, id, 0, "8", &[(100.0, latency)]);
+    }
+    let nearest = answer(own).questions[0].nearest.clone().expect("nothing meets it");
+    assert_eq!(nearest.point, "b@8");
 }
 
 #[test]

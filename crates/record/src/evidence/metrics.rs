@@ -6,7 +6,7 @@ use crate::journal::Objective;
 use crate::table::{Column, MetricSet, PER_GPU, PER_USER, Point, Points, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale, Target, TargetPoint};
-use vsweep_plan::{Assertion, Params, Requirement};
+use vsweep_plan::{Assertion, Params, Requirement, Side};
 use vsweep_strategy::search::{Criterion, Quantity};
 use vsweep_strategy::stats::split_class;
 
@@ -105,10 +105,16 @@ pub(super) fn criteria<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e 
 pub(super) fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Target> {
     let of_assertion = |assertion: &Assertion| {
         let about = about(evidence, workloads, assertion);
+        let mut conditions = assertion.conditions.iter().map(|condition| match condition.param.side {
+            Side::Serve => condition.to_string(),
+            Side::Bench => condition.to_string().trim_start_matches("bench.").to_owned(),
+        });
+        let conditions = conditions.join(" and ");
         let target = |criterion: &Criterion| Target {
             metric: criterion.figure(),
             bound: criterion.operator,
             limit: criterion.limit,
+            conditions: conditions.clone(),
             about: about.clone(),
         };
         assertion.criteria.iter().map(target).collect_vec()

@@ -80,6 +80,7 @@ fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<TargetChance> 
             metric: criterion.figure(),
             bound: criterion.operator,
             limit: criterion.limit,
+            conditions: String::new(),
             about: Vec::new(),
         },
         // The run may have been cut short, so its interval is not known.

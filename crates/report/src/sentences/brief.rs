@@ -4,10 +4,10 @@ use super::effects::briefly;
 use super::sure::{at_top, certainty, confirmed, near, so_far};
 use super::together::{joint, others_together};
 use super::{
-    capital, cost, difference, figure, is_only, next, parts, percent, preferred, sentence, server, unit, untried,
-    warnings, why_no_winner,
+    MOST_TIES, capital, cost, difference, figure, is_only, next, parts, percent, preferred, sentence, server, unit,
+    untried, warnings, why_no_winner,
 };
-use crate::texts::words::{lower_first, say};
+use crate::texts::words::{join_some, lower_first, say};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answer, Goal, QuestionAnswer, SURE, Warning, Winner};
@@ -143,7 +143,7 @@ pub fn brief(answer: &Answer) -> Brief {
         sure,
         why,
         other: (!other.is_empty()).then_some(other),
-        warned: warned(&leading),
+        warned: warned(answer, &leading),
         largest,
         unit: unit(answer),
     }
@@ -177,7 +177,7 @@ pub(super) fn short_title(answered: &QuestionAnswer) -> String {
     }
 }
 
-fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
+fn warned(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<String> {
     let warned = leading.iter().map(|answered| (answered, about_servers(&[answered])));
     let warned = warned
         .filter(|(_, warnings)| !warnings.is_empty())
@@ -189,8 +189,22 @@ fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
             };
             format!("{title}: {}", warnings.iter().map(short).join(", "))
         });
-    let warned = warned.collect_vec().join("; ");
+    let warned = warned.chain(too_large(answer, leading)).join("; ");
     (!warned.is_empty()).then_some(warned)
+}
+
+/// The servers that compete for no recommendation because they need too many GPUs. A recommendation without a rival names them itself, and
+/// so does the reason why there is none.
+fn too_large(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<String> {
+    let is_silent = |own: &&&QuestionAnswer| own.winner.is_some() && (leading.len() > 1 || own.entrants.len() > 1);
+    let names = leading.iter().filter(is_silent).flat_map(|own| &own.too_large);
+    let names = names.unique().map(|config| answer.name_of(config)).collect_vec();
+    (!names.is_empty()).then(|| {
+        format!(
+            "too large for these GPUs: {}",
+            join_some(names.into_iter(), MOST_TIES, "; ")
+        )
+    })
 }
 
 /// The distance to the next server: `20 % more than the next best server, TP 2`; `None` if no other server is known to be worse. If the
@@ -465,6 +479,12 @@ mod tests {
         answer.questions.push(other);
         let warned = brief(&answer).warned;
         assert_eq!(warned.as_deref(), Some("GPU chat: 2 of 3 runs were disturbed"));
+        // A server that is too large for each of them is named once.
+        for own in &mut answer.questions {
+            (own.warnings, own.too_large) = (Vec::new(), vec!["b".to_owned()]);
+        }
+        let warned = brief(&answer).warned;
+        assert_eq!(warned.as_deref(), Some("too large for these GPUs: b"));
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
         let better = first.map_or(Better::Higher, |own| own.better);
         let mut shares = shares.map(|share| {
             let part = match better {
-                _ if share.share > COUNTS_AS_BEST => "the best".to_owned(),
+                _ if share.share > COUNTS_AS_BEST && share.winner == *config => "the best".to_owned(),
+                _ if share.share > COUNTS_AS_BEST => "as good as the best".to_owned(),
                 Better::Higher => format!("{} of the best", percent(share.share)),
                 Better::Lower => match (1.0 / share.share - 1.0) * 100.0 {
                     more if more < 1.0 => "within 1 % of the best".to_owned(),

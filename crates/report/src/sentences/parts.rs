@@ -128,9 +128,13 @@ pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     })
 }
 
-/// Formats a target: `p99 TTFT <= 500 ms`, `TTFT < 500 ms for 95 % of requests`.
+/// Formats a target: `p99 TTFT <= 500 ms`, `TTFT < 500 ms for 95 % of requests`, `p99 TTFT <= 500 ms where max_concurrency <= 8`.
 pub fn target(target: &Target) -> String {
-    bound(&target.metric, target.bound, target.limit)
+    let text = bound(&target.metric, target.bound, target.limit);
+    match target.conditions.as_str() {
+        "" => text,
+        conditions => format!("{text} where {conditions}"),
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +149,7 @@ mod tests {
                 metric: metric.to_owned(),
                 bound,
                 limit,
+                conditions: String::new(),
                 about: Vec::new(),
             })
         };
@@ -153,6 +158,14 @@ mod tests {
             "TTFT < 20 ms and TPOT < 1.5 ms for 95 % of requests of chat"
         );
         assert_eq!(of("p99_ttft_ms", Operator::AtMost, 500.0), "p99 TTFT <= 500 ms");
+        let at_some = Target {
+            metric: "p99_ttft_ms".to_owned(),
+            bound: Operator::AtMost,
+            limit: 500.0,
+            conditions: "max_concurrency <= 8".to_owned(),
+            about: Vec::new(),
+        };
+        assert_eq!(target(&at_some), "p99 TTFT <= 500 ms where max_concurrency <= 8");
     }
 
     #[test]

@@ -29,7 +29,10 @@ pub(super) fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<Stri
     let least = together.shares.iter().map(|share| share.share).reduce(f64::min)?;
     let asked = answer.questions.iter().find(|own| own.question == together.question);
     let part = match asked.map(|own| own.better) {
-        _ if least > COUNTS_AS_BEST => "the best".to_owned(),
+        _ if least > COUNTS_AS_BEST && together.shares.iter().all(|share| share.winner == *config) => {
+            "the best".to_owned()
+        }
+        _ if least > COUNTS_AS_BEST => "as good as the best".to_owned(),
         Some(Better::Lower) => format!("at most {} the best server's", show_ratio(1.0 / least)),
         _ if least > 0.99 => format!("{} of the best", percent(least)),
         _ => format!("at least {} of the best", percent(least)),

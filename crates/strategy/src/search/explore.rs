@@ -87,8 +87,9 @@ impl fmt::Display for ExploreSettings {
         write!(
             f,
             "{levels} levels of {} from one request at a time to {most} in flight, half by {spacing} and half at the knee, \
-             {runs} runs each",
-            self.vary.word()
+             {runs} {} each",
+            self.vary.word(),
+            if runs == 1 { "run" } else { "runs" }
         )
     }
 }

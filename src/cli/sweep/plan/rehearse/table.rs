@@ -82,7 +82,10 @@ fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool
             true => vec![show(low), show(likely), show(high)],
             false => vec![show(likely)],
         });
-        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[*index]))));
+        row.extend(packed.map(|packed| match packed.begins[*index] {
+            0.0 => "at once".to_owned(),
+            seconds => format!("+{}", show(seconds)),
+        }));
         row.push(name);
         row
     };

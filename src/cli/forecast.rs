@@ -132,7 +132,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehear
 /// Describes a forecast in a sentence. For an optimisation, which does not start every server, the sentence has this condition.
 pub fn sentence(plan: &Plan, state: &State, rehearsal: &Rehearsal) -> String {
     let of_grid = match state.optimization() {
-        _ if plan.optimize.is_none() || rehearsal.binding_budget().is_some() => "",
+        _ if plan.optimize.is_none() || rehearsal.binding_limit().is_some() => "",
         None => "if every server were started, ",
         Some(_) => "if every server left were started once, ",
     };

@@ -218,8 +218,8 @@ pub struct Rehearsal {
     pub gpu_hours: Option<f64>,
     /// The cost of these GPU-hours, if the plan gives GPUs a price.
     pub cost: Option<f64>,
-    /// Time of further work after which the plan starts no server.
-    pub budget: Option<Duration>,
+    /// Time of further work after which the plan begins nothing more.
+    pub time_left: Option<Duration>,
 }
 
 impl Rehearsal {
@@ -233,10 +233,11 @@ impl Rehearsal {
         self.servers.iter().map(|server| server.runs).sum()
     }
 
-    /// Returns the budget, if the likely time exceeds it.
-    pub fn binding_budget(&self) -> Option<Duration> {
+    /// Returns the time left, if the likely time exceeds it or if it is spent.
+    pub fn binding_limit(&self) -> Option<Duration> {
         let likely = self.total.interval().likely;
-        self.budget.filter(|budget| budget.as_secs_f64() < likely)
+        self.time_left
+            .filter(|left| left.is_zero() || left.as_secs_f64() < likely)
     }
 
     /// Returns true if a server or a run will probably fail.
@@ -266,16 +267,15 @@ struct Rehearser<'a> {
 /// Rehearses the rest of the schedule after `done`, with a calibration by `record`.
 pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
     let Schedule { plan, matrix, .. } = schedule;
-    let budget = plan.optimize.as_ref().and_then(|optimize| optimize.budget);
     let mut rehearsal = Rehearsal {
         disk_bytes: stage::BASE_BYTES,
-        budget: budget.map(|budget| budget.saturating_sub(done.time_of_optimization())),
         ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);
     let Some(first) = starts.find(|start| schedule.has_group(start, done)) else {
         return Ok(rehearsal);
     };
+    rehearsal.time_left = schedule.time_left(done);
     let (options, twin) = &options.with_twin(record, plan, &first.server);
     let stand_in = match ModelledServer::of(&first.server, options) {
         Err(_) if learn::is_measured(record) => ModelledServer::measured(record),

@@ -11,6 +11,7 @@ use crate::journal::{Event, ServerMatch, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
+use std::time::Duration;
 
 /// Number of readings before a server counts as another one. Behind a load balancer, the server that was measured may answer again.
 const LOOKS: usize = 5;
@@ -97,6 +98,18 @@ impl Sweep<'_> {
                 state.apply_hypothetical(Event::ResultsRetired { server, reason });
             }
         }
+    }
+
+    /// Returns the time until `max_time` is spent; `None` without such a limit. Earlier time does not count if all its results are measured
+    /// anew, because the plan asks for it or their servers are among the `outdated` ones.
+    pub(super) fn time_left(&self, outdated: &[(ServerId, String)], state: &State) -> Option<Duration> {
+        let mut servers = state.runs().map(|run| &run.server);
+        let all_outdated = !outdated.is_empty() && servers.all(|server| outdated.iter().any(|(id, _)| id == server));
+        let spent = match all_outdated || self.begins_anew(state) {
+            true => Duration::ZERO,
+            false => state.time_of_work(),
+        };
+        self.plan.max_time.map(|most| most.saturating_sub(spent))
     }
 
     /// Returns the servers whose results a session that begins now retires, with the reasons. `None` if the user asked to stop meanwhile.

@@ -34,7 +34,7 @@ use crate::plan::Plan;
 use crate::selection::packed::Need;
 pub use crate::server::host;
 use crate::server::settle;
-use crate::units::show_many;
+use crate::units::{show_duration, show_many};
 pub use changes::Changes;
 pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
 use foreign::declared;
@@ -167,17 +167,16 @@ impl Sweep<'_> {
         if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);
         }
-        let most = self.plan.max_time.filter(|_| has_work);
-        let all_outdated = |state: &State| {
-            let mut servers = state.runs().map(|run| &run.server);
-            !outdated.is_empty() && servers.all(|server| outdated.iter().any(|(id, _)| id == server))
-        };
-        let spent = writer.look(|state| match self.begins_anew(state) || all_outdated(state) {
-            true => Duration::ZERO,
-            false => state.time_of_work(),
-        });
-        let left = most.map(|most| most.saturating_sub(spent));
+        let left = writer
+            .look(|state| self.time_left(&outdated, state))
+            .filter(|_| has_work);
         let is_spent = left == Some(Duration::ZERO);
+        if let Some(most) = self.plan.max_time.filter(|_| is_spent) {
+            writer.note(&format!(
+                "earlier sessions spent the time limit of {}, so nothing begins; raise --budget, or max_time in the plan, to continue",
+                show_duration(most)
+            ))?;
+        }
         if is_spent && !changes.is_any() {
             return Ok(Ending::OutOfTime);
         }

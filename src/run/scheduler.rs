@@ -278,10 +278,7 @@ impl<'a> Scheduler<'a> {
         let since = self.held_since.get().filter(|_| is_idle).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
         let plan = self.sweep.plan;
-        let limit = plan.gpu_wait(writer.look(|state| match plan.optimize {
-            Some(_) => state.time_of_optimization(),
-            None => state.time_of_work(),
-        }));
+        let limit = plan.gpu_wait(writer.look(|state| self.sweep.schedule().time_left(state)));
         // An optimisation chooses further starts, which may need fewer GPUs. Without any, it would choose with no new results. Workers choose
         // only with their lease.
         let is_held = is_idle && !idle.is_empty() && since.elapsed() >= limit.min(PATIENCE);

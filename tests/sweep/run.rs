@@ -235,6 +235,10 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
         "{}",
         said(&again)
     );
+    let why = "earlier sessions spent the time limit of 3.0 s, so nothing begins; raise --budget";
+    assert!(said(&again).contains(why), "{}", said(&again));
+    let planned = said(&harness.run(&["plan", path.to_str().expect("plain"), "-o", "out", "--budget", "3s"]));
+    assert!(planned.contains("predicted: nothing, because the time limit is spent"), "{planned}");
     assert_eq!(
         journal_lines(&directory),
         lines,

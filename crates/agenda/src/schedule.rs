@@ -6,6 +6,7 @@
 use super::finals::{Finals, alone, finalists, is_packed};
 use super::optimization::needs_predictions;
 use std::sync::Arc;
+use std::time::Duration;
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_record::journal::{FIRST_SLOT, Shard, State};
@@ -82,6 +83,14 @@ impl<'a> Schedule<'a> {
     /// This schedule, with at most this many servers at the same time.
     pub fn with_at_once(self, at_once: usize) -> Schedule<'a> {
         Schedule { at_once, ..self }
+    }
+
+    /// The time of further work until `max_time` or the budget of the optimisation is spent; `None` if the plan has no such limit.
+    pub fn time_left(self, state: &State) -> Option<Duration> {
+        let budget = self.plan.optimize.as_ref().and_then(|optimize| optimize.budget);
+        let of_optimization = budget.map(|most| most.saturating_sub(state.time_of_optimization()));
+        let of_work = self.plan.max_time.map(|most| most.saturating_sub(state.time_of_work()));
+        of_optimization.into_iter().chain(of_work).min()
     }
 
     /// The shard's servers in plan order.

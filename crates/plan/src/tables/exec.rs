@@ -67,10 +67,8 @@ impl Exec {
 }
 
 impl Plan {
-    /// Returns the longest time to wait for GPUs that others use, after `spent` of the time that work may take.
-    pub fn gpu_wait(&self, spent: Duration) -> Duration {
-        let budget = self.optimize.as_ref().and_then(|optimize| optimize.budget);
-        let left = budget.or(self.max_time).map(|most| most.saturating_sub(spent));
+    /// Returns the longest time to wait for GPUs that others use, if work may take `left` more; `None` if that has no limit.
+    pub fn gpu_wait(&self, left: Option<Duration>) -> Duration {
         self.exec.wait.unwrap_or(left.unwrap_or_default().max(Exec::WAIT))
     }
 }
@@ -111,23 +109,16 @@ fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Optimize;
 
     #[test]
     fn gpus_of_others_are_waited_for_as_long_as_the_budget_lasts() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         let mut plan = Plan::default();
-        assert_eq!(plan.gpu_wait(hours(1)), Exec::WAIT);
-        plan.max_time = Some(hours(3));
-        assert_eq!(plan.gpu_wait(hours(1)), hours(2));
-        plan.optimize = Some(Optimize {
-            budget: Some(hours(6)),
-            ..Optimize::default()
-        });
-        assert_eq!(plan.gpu_wait(hours(1)), hours(5));
-        assert_eq!(plan.gpu_wait(hours(6)), Exec::WAIT, "the budget is spent");
+        assert_eq!(plan.gpu_wait(None), Exec::WAIT);
+        assert_eq!(plan.gpu_wait(Some(hours(2))), hours(2));
+        assert_eq!(plan.gpu_wait(Some(hours(0))), Exec::WAIT, "the budget is spent");
         plan.exec.wait = Some(hours(1));
-        assert_eq!(plan.gpu_wait(hours(5)), hours(1));
+        assert_eq!(plan.gpu_wait(Some(hours(5))), hours(1));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The nodes on which runs were measured, and the time that sessions worked.
 
-use super::{RunRecord, Session, State};
+use super::{Retirement, RunRecord, Session, State};
 use crate::journal::machine::Machine;
 use crate::journal::rank::Nonce;
 use itertools::Itertools;
@@ -33,6 +33,12 @@ impl State {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
     }
 
+    /// Returns the time of the latest line of all sessions.
+    pub fn latest_moment(&self) -> Option<Timestamp> {
+        let moments = self.last_lines.values().filter_map(|(_, at)| at.parse().ok());
+        moments.max()
+    }
+
     /// Returns the time in which at least one session was at work, each from its beginning to its last line. Once a session has retired all
     /// earlier results, the sessions before it do not count.
     pub fn time_of_work(&self) -> Duration {
@@ -51,6 +57,11 @@ impl State {
             retirements.any(|retired| retired.rank.line.journal == session.nonce())
                 && first.is_none_or(|first| session.rank < first)
         };
+        // The session that begins now will retire everything.
+        let is_foreseen = |retired: &Retirement| retired.rank.line.journal == Nonce::IMAGINED;
+        if first.is_none() && self.retirements.iter().any(is_foreseen) {
+            return Duration::ZERO;
+        }
         let since = self.sessions.iter().rposition(begins_anew).unwrap_or(0);
         let span = |session: &Session| -> Option<(Timestamp, Timestamp)> {
             let last = self.last_moment(session.nonce())?;
@@ -138,5 +149,14 @@ mod tests {
         work(&mut state, "10:50:00", "10:55:00", true);
         assert_eq!(state.time_of_work(), Duration::from_secs(20 * 60));
         assert_eq!(state.time_of_optimization(), Duration::ZERO, "no session optimised");
+    }
+
+    #[test]
+    fn no_time_is_spent_if_the_next_session_retires_everything() {
+        let mut state = State::default();
+        work(&mut state, "10:00:00", "10:10:00", false);
+        let (server, reason) = (ServerId("s".into()), String::new());
+        state.apply_hypothetical(Event::ResultsRetired { server, reason });
+        assert_eq!(state.time_of_work(), Duration::ZERO);
     }
 }

@@ -190,9 +190,15 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
     let hours = rehearsal.gpu_hours.map_or(String::new(), |hours| {
         format!(", {} GPU-hours{cost}", show_number(hours))
     });
-    let most = rehearsal.binding_budget().map_or(String::new(), |budget| {
-        format!("{}, until the budget is spent; every server: ", show_duration(budget))
-    });
+    let most = match rehearsal.binding_limit() {
+        None => String::new(),
+        Some(Duration::ZERO) => {
+            "nothing, because the time limit is spent (raise --budget, or max_time or optimize.budget in the plan); everything that is \
+             left: "
+                .to_owned()
+        }
+        Some(left) => format!("{}, until the time limit; everything that is left: ", show_duration(left)),
+    };
     format!(
         "predicted: {most}about {}{hours} (80 % interval: {} to {}) for {what}{concurrency}{more}",
         show(likely),
@@ -241,7 +247,7 @@ mod tests {
             twin: None,
             gpu_hours: None,
             cost: None,
-            budget: None,
+            time_left: None,
         }
     }
 
@@ -362,15 +368,20 @@ mod tests {
 
     #[test]
     fn what_a_budget_does_not_allow_is_not_predicted() {
-        let said = |budget| {
+        let said = |left| {
             let mut own = rehearsal(vec![server("max_num_seqs=4", 1, None)]);
             own.total.runs.likely = 3600.0;
-            own.budget = Some(Duration::from_secs(budget));
+            own.time_left = Some(Duration::from_secs(left));
             summary(&own)
         };
         let text = said(60);
         assert!(
-            text.starts_with("predicted: 1m 00s, until the budget is spent; every server: about 1h 00m"),
+            text.starts_with("predicted: 1m 00s, until the time limit; everything that is left: about 1h 00m"),
+            "{text}"
+        );
+        let text = said(0);
+        assert!(
+            text.starts_with("predicted: nothing, because the time limit is spent (raise --budget, or max_time"),
             "{text}"
         );
         assert!(said(7200).starts_with("predicted: about 1h 00m"));

@@ -17,11 +17,12 @@ use crate::output::sla;
 use crate::output::starts::SweepUsage;
 use crate::sentences::optimization;
 use itertools::Itertools;
+use jiff::Timestamp;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::time::Duration;
 use vsweep_answer::Answer;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
@@ -88,7 +89,7 @@ pub struct Status {
     /// The answer so far, as `answer.json` has it; `None` before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Seconds since that answer was made.
+    /// Seconds since the last line of the record that the answer was made from; `None` if the answer is outdated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_age_s: Option<u64>,
     /// True if the last report was not made from the record as it is now.
@@ -209,16 +210,19 @@ impl Status {
             self.about_answer = is_there.then(|| format!("answer.json is damaged or of another version; {anew}"));
             return;
         };
-        let written = fs::metadata(directory.answer_json()).and_then(|known| known.modified());
-        let age = written.ok().and_then(|moment| moment.elapsed().ok());
-        self.answer_age_s = age.map(|age| age.as_secs());
         // While servers run, answers are written without a report, so the last report says nothing about them.
         self.answer_outdated = self.running.is_empty() && !basis::is_of_last_report(directory, state);
-        let made = age.map_or(String::new(), |age| format!(", made {} ago", show_duration(age)));
+        // A file's time is that of its copy. The record from which an outdated answer was made is not known.
+        let recorded = state.latest_moment().filter(|_| !self.answer_outdated);
+        let age = recorded.and_then(|moment| Duration::try_from(Timestamp::now().duration_since(moment)).ok());
+        self.answer_age_s = age.map(|age| age.as_secs());
+        let recorded = age.map_or(String::new(), |age| format!(", recorded {} ago", show_duration(age)));
         self.about_answer = match self.answer_outdated {
-            true => Some(format!("the answer so far{made} ({anew}):")),
+            // Without figures, nothing of the answer follows.
+            _ if answer.estimates.is_empty() => None,
+            true => Some(format!("the answer so far ({anew}):")),
             false if self.ended.as_deref() == Some("finished") => None,
-            _ => Some(format!("the answer so far{made}:")),
+            false => Some(format!("the answer so far{recorded}:")),
         };
         self.answer = Some(answer);
     }

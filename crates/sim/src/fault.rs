@@ -4,6 +4,7 @@
 use super::driver::TimedFault;
 use std::str::FromStr;
 use std::time::Duration;
+use vsweep_base::units::parse_duration;
 
 /// The moment at which a timed fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +114,7 @@ fn flag(text: &str) -> Option<String> {
 fn after(text: &str) -> Option<After> {
     match text.parse() {
         Ok(requests) => Some(After::Requests(requests)),
-        Err(_) => humantime::parse_duration(text).map(After::Time).ok(),
+        Err(_) => parse_duration(text).map(After::Time).ok(),
     }
 }
 
@@ -202,6 +203,10 @@ mod tests {
         assert_eq!(
             Fault::parse("hang-after:1500ms"),
             hang(After::Time(Duration::from_millis(1500)))
+        );
+        assert!(
+            Fault::parse("hang-after:200years").is_err(),
+            "no clock represents such a time"
         );
         assert_eq!(
             Fault::parse_with_share("oom-at-load@0.25"),

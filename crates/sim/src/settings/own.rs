@@ -6,6 +6,7 @@ use crate::flags::{Flags, Refusal};
 use crate::neighbours::CrossTalk;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+use vsweep_base::units::parse_duration;
 use vsweep_metrics::rng::uniform;
 
 /// Allowed speed-up factors. Below the lower end, waits could exceed what a `Duration` holds.
@@ -55,9 +56,8 @@ pub(super) fn cross_talk(flags: &Flags) -> Result<CrossTalk, Refusal> {
 
 fn duration(flags: &Flags, name: &str) -> Result<Option<Duration>, Refusal> {
     let Some(text) = flags.text(name) else { return Ok(None) };
-    let parsed = humantime::parse_duration(text);
-    let refusal = |error| Refusal::argument(name, format!("'{text}' is not a duration such as 600ms or 2s: {error}"));
-    parsed.map(Some).map_err(refusal)
+    let refusal = |why| Refusal::argument(name, format!("'{text}': {why}"));
+    parse_duration(text).map(Some).map_err(refusal)
 }
 
 /// Returns the duration of the whole start; `None` if the phases have their modelled durations. It is short by default, so that demos with

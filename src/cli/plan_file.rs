@@ -17,7 +17,7 @@ pub struct PlanFile {
     /// Change a key of the plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
-    /// Begin nothing after this much time of work, such as 6h, earlier sessions included; the most promising servers start first
+    /// Begin nothing after this much time of work, such as 6h, and start the most promising servers first; earlier sessions that did so count
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<String>,
 }

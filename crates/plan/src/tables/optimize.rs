@@ -22,7 +22,7 @@ table! {
         /// The figure to optimise: a metric of the result, or with `[sla]` the name of a target, whose load counts. Default: the load of
         /// the first target, else the throughput.
         pub objective: Option<String>,
-        /// No server starts after this much time of work, such as `6h`. Default: no limit.
+        /// No server starts after this much time of work with `[optimize]`, such as `6h`. Default: no limit.
         pub budget: Option<Duration>,
         /// At most this many server starts, failed ones included. Default: no limit.
         pub starts: Option<u32> = whole(1..=1_000_000),

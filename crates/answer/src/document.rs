@@ -25,6 +25,9 @@ pub struct Answer {
     pub margin: f64,
     /// Number of GPUs that the user has; `None` if unknown.
     pub gpus: Option<u32>,
+    /// Price per GPU-hour, by which costs are computed; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_per_gpu_hour: Option<f64>,
     /// Number of planned runs and searches without a result. Above 0, the answer is preliminary.
     #[serde(default)]
     pub open: u64,

@@ -76,6 +76,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         version: VERSION,
         margin: experiment.margin,
         gpus: experiment.gpus,
+        price_per_gpu_hour: None,
         open: experiment.open,
         comparison: experiment.comparison.clone(),
         configs: experiment.configs.clone(),

@@ -71,7 +71,9 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
         };
     }
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
-    status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
+    // The report may have been made with another price than the plan's.
+    let of_answer = status.answer.as_ref().and_then(|answer| answer.price_per_gpu_hour);
+    status.usage = SweepUsage::of(&state, of_answer.or(report.price_per_gpu_hour));
     let leases = leases_in_use(directory);
     // A worker of a single start ends with `finished`, too, and finals may follow.
     if status.left > 0 || status.starts > 1 || status.ended.as_deref() != Some("finished") {

@@ -71,6 +71,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         nearest::name(&mut answer, state);
     }
     answer.remarks = remarks(state, points, options);
+    answer.price_per_gpu_hour = options.price_per_gpu_hour;
     answer
 }
 

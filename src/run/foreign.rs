@@ -11,6 +11,7 @@ use crate::bench::{
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
+use crate::import::vllm_sweep;
 use crate::journal::{Event, FIRST_SLOT, GroupBegun, Recorder, RunStarted, ServerDescription};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
@@ -124,8 +125,10 @@ fn record(
         ..RunStarted::default()
     })))?;
     let simulated = matches!(&run.result, Ok(result) if result.get("simulated") == Some(&true.into()));
+    let mut warmup_seconds = None;
     let mut measured = match run.result {
-        Ok(result) => {
+        Ok(mut result) => {
+            warmup_seconds = result.shift_remove(vllm_sweep::WARMUP_SECONDS).and_then(|seconds| seconds.as_f64());
             let figures = figures(&result, server, point, lost_names);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),
@@ -144,6 +147,7 @@ fn record(
     // vsweep doubts its own first runs without a warm-up in the same way.
     if run.run == 0
         && measured.failure.is_none()
+        && warmup_seconds.is_none()
         && plan.bench.warmup == Warmup::Requests(0)
         && !warms_up(&point.params, point.argv.as_deref())
     {
@@ -152,7 +156,8 @@ fn record(
     }
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
     let task = Task::of(point.clone(), FIRST_SLOT, run.run, kept_metrics(plan));
-    let ran = reduce(measured, &task, simulated);
+    let mut ran = reduce(measured, &task, simulated);
+    ran.warmup_seconds = warmup_seconds;
     let (mut finished, measured) = ran.finish(&started, seconds.unwrap_or(0.0));
     finished.detail = match finished.outcome {
         Outcome::Failed => format!("{REMARK}; {}", finished.detail),

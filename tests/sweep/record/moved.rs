@@ -38,6 +38,34 @@ fn tree_of(folder: &str) -> [String; 3] {
 }
 
 #[test]
+fn a_run_after_a_warm_up_is_not_cold_once_it_is_exported_and_imported() {
+    let harness = Harness::new();
+    let serve = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50";
+    let load = "{\"dataset_name\":\"random\",\"num_prompts\":8,\"max_concurrency\":2}";
+    harness.write("s.json", "[{\"max_num_seqs\":4}]");
+    harness.write("b.json", &format!("[{load}]"));
+    harness.write(
+        "plan.toml",
+        &format!(
+            "version = 1\nruns = 1\n[serve]\ncommand = \"{serve}\"\n[serve.params]\nmax_num_seqs = 4\n[bench.params]\n\
+             dataset_name = \"random\"\nnum_prompts = 8\nmax_concurrency = 2\n"
+        ),
+    );
+    let mut import = vec!["import", "tree", "-o", "again", "--", "vllm", "bench", "sweep", "serve"];
+    import.extend(["--serve-cmd", serve, "--bench-cmd", "vllm bench serve"]);
+    import.extend(["--serve-params", "s.json", "--bench-params", "b.json", "--num-runs", "1"]);
+    let run = ["run", "plan.toml", "-o", "out"];
+    let export = ["export", "out", "--format", "vllm", "-o", "tree"];
+    for args in [&run[..], &export, &import, &["report", "again"]] {
+        let output = harness.run(args);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let imported = rows(&harness.folder.path().join("again/summary.csv"));
+    let doubts = imported.iter().map(|row| row["codes"].as_str());
+    assert!(imported.len() == 1 && doubts.clone().all(|codes| !codes.contains("cold_server")), "{imported:?}");
+}
+
+#[test]
 fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let harness = Harness::new();
     let root = harness.folder.path();

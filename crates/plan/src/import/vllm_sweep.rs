@@ -6,6 +6,9 @@ use crate::{Combo, Params, equal, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 
+/// Figure of our exports that vLLM does not have: the time that the warm-up before the run took, in seconds.
+pub const WARMUP_SECONDS: &str = "warmup_seconds";
+
 /// Returns the base command with the parameters of a combination, applied as vLLM does it. For each parameter, the first of three spellings
 /// that occurs in the command is replaced, and only where it occurs first; otherwise the flag is appended. Returns `None` if vLLM fails
 /// because the flag is the last word, so that its value cannot be replaced.

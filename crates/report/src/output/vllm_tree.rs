@@ -130,6 +130,10 @@ fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord)
     if let Some(gpus) = used_gpus(&server.params, &server.argv, &server.launches) {
         record.insert("gpu_count".into(), json!(gpus));
     }
+    // vLLM's own columns do not show that the server was warm.
+    if let Some(seconds) = run.warmup_seconds {
+        record.insert(vllm_sweep::WARMUP_SECONDS.into(), json!(seconds));
+    }
     if server.is_simulated() == Some(true) {
         record.insert("simulated".into(), json!(true));
     }

@@ -17,7 +17,7 @@ use vsweep::cause::Cause;
 use vsweep::ids::SearchId;
 use vsweep::journal::{self, Check, Directory, Event, FORMAT, LineId, Log, Nonce, RecordedPlan, RunRecord};
 use vsweep::plan::ReportOptions;
-use vsweep::report::write_all;
+use vsweep::report::{make_pages, write_all};
 
 fn written(experiment: &Experiment) -> (TempDir, Directory) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -115,7 +115,11 @@ fn the_report_links_a_winners_file_and_carries_its_text() {
     let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
     let files = files_in(&directory.best());
     assert!(!files.is_empty());
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let elsewhere = make_pages(&directory, &state, &ReportOptions::default(), None);
     for file in files {
+        assert!(!elsewhere.page.contains("href=\"best/"), "{file}");
+        assert!(elsewhere.markdown.contains(&format!("`best/{file}`")), "{}", elsewhere.markdown);
         assert!(page.contains(&format!("href=\"best/{file}\"")), "{file}");
         assert!(markdown.contains(&format!("(best/{file})")), "{markdown}");
         let text = fs::read_to_string(directory.best().join(&file)).expect("readable");

@@ -52,6 +52,8 @@ pub struct Inputs<'a> {
     pub distributions: Distributions,
     /// Version of a page that is served during the sweep; `None` for a stand-alone page.
     pub live: Option<u64>,
+    /// True if the page lies in the directory, so that it can refer to the files there.
+    pub is_in_directory: bool,
     /// Results of the plan's requirements.
     pub requirements: Vec<RequirementResult>,
     /// The plan's goals for points, and the points that meet them.
@@ -95,6 +97,7 @@ impl<'a> Inputs<'a> {
             ),
             ranking: Ranking::of(points),
             live: None,
+            is_in_directory: true,
             requirements: requirements::judge(&options.requirements, state, points, &answers.document),
             goals,
             answers,

@@ -55,7 +55,11 @@ pub fn parts(
         companions => companions.collect_vec(),
         commands => commands(inputs, point.row),
         // The file's text is included, because a page may be passed on without the folder.
-        config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
+        config => config.map(|config| context! {
+            path => format!("best/{}", config.file),
+            is_linked => inputs.is_in_directory,
+            text => config.text.as_str(),
+        }),
         ..words.part(at)
     }
 }

@@ -86,6 +86,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         limits => targets::limits(inputs),
         searches => sla::to_text(state, Some(&inputs.answers.document), usize::MAX),
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
+        is_linked => inputs.is_in_directory,
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
         // The terminal shows the limit only if there is one recommendation.

@@ -63,11 +63,15 @@ impl Pages {
     }
 }
 
-/// Makes the pages of the current state without writing them. `live` is the version of a page that is served during the sweep.
+/// Makes the pages of the current state for a place outside the directory, without writing them. `live` is the version of a page that is served during the sweep.
 pub fn make_pages(directory: &Directory, state: &State, options: &ReportOptions, live: Option<u64>) -> Pages {
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
-    Pages::make(&Inputs { live, ..inputs })
+    Pages::make(&Inputs {
+        live,
+        is_in_directory: false,
+        ..inputs
+    })
 }

@@ -5,7 +5,8 @@ use super::event::FORMAT;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
-use vsweep_base::files::{MOST_FACTS, read_text, write_atomic};
+use vsweep_base::files::{MOST_FACTS, MOST_TEXT, read_text, write_atomic};
+use vsweep_plan::HIDDEN;
 
 /// Facts about the machine and the software that readers of results need.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -49,15 +50,21 @@ impl Manifest {
         Some(Manifest::of(directory)?.plan.into())
     }
 
-    /// Returns the arguments that continue the experiment: the path of its plan, and the options that changed the plan. `None` if the
-    /// plan's file does not exist.
+    /// Returns the arguments that continue the experiment: the path of its plan, and the options that changed the plan. If the plan's file
+    /// does not exist, they name the copy in the directory. `None` if that does not exist either, or if a secret is hidden in it.
     pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
         let manifest = Manifest::of(directory)?;
         let path = Path::new(&manifest.plan);
-        let here = std::env::current_dir().unwrap_or_default();
-        let short = path.strip_prefix(here).unwrap_or(path).display().to_string();
-        path.is_file()
-            .then(|| std::iter::once(short).chain(manifest.options).collect())
+        if path.is_file() {
+            let here = std::env::current_dir().unwrap_or_default();
+            let short = path.strip_prefix(here).unwrap_or(path).display().to_string();
+            return Some(std::iter::once(short).chain(manifest.options).collect());
+        }
+        let copies = [false, true].map(|is_json| directory.plan(is_json));
+        let copy = copies.into_iter().find(|copy| copy.is_file())?;
+        let text = read_text(&copy, MOST_TEXT).ok()?;
+        // The options are part of the copy.
+        (!text.contains(HIDDEN)).then(|| vec![copy.display().to_string()])
     }
 
     /// Returns the number of GPUs of the first machine of a directory that had any, or the most that one of its workers had; `None` if none
@@ -141,6 +148,31 @@ mod tests {
         assert_eq!(begin("c", 4, true), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, false), ("c".to_owned(), Some(8)));
         assert_eq!(begin("d", 0, true), ("d".to_owned(), Some(8)));
+    }
+
+    #[test]
+    fn a_plan_that_was_moved_continues_from_its_copy() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path().join("out"));
+        directory.create().expect("created");
+        let plan = folder.path().join("plan.toml").display().to_string();
+        let options = vec!["--set".to_owned(), "runs=5".to_owned()];
+        let manifest = Manifest {
+            plan: plan.clone(),
+            options: options.clone(),
+            ..Manifest::default()
+        };
+        manifest.write(&directory, true, false).expect("written");
+        assert_eq!(Manifest::continuing(&directory), None);
+        let copy = directory.plan(false);
+        std::fs::write(&copy, "runs = 5").expect("written");
+        assert_eq!(Manifest::continuing(&directory), Some(vec![copy.display().to_string()]));
+        std::fs::write(&plan, "").expect("written");
+        let given = [vec![plan.clone()], options].concat();
+        assert_eq!(Manifest::continuing(&directory), Some(given));
+        std::fs::remove_file(&plan).expect("removed");
+        std::fs::write(&copy, HIDDEN).expect("written");
+        assert_eq!(Manifest::continuing(&directory), None);
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub struct Status {
     short: Option<String>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
-    /// The command that continues with the plan, if the plan's file is still there.
+    /// The command that continues with the plan, if the plan's file or a usable copy of it is still there.
     #[serde(skip)]
     pub again: Option<String>,
     /// True if a session was ever begun.

@@ -36,6 +36,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     args.owner.check(directory.root())?;
     let mut recorder = Recorder::join(directory.clone())?;
+    if recorder.state().plan_that_counts().is_none()
+        && let Some(lost) = recorder.gaps().into_iter().next()
+    {
+        return Err(Error::Fatal(lost.text));
+    }
     let (plan, matrix) = recorded_plan(&directory, recorder.state(), |plan| {
         settle_margins(plan, &directory, true);
         settle_gpus(plan, &directory, |known, plan| match args.group {

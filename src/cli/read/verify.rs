@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<Exit> {
                 true => "the tables and the report say what is left".to_owned(),
                 false => format!(
                     "{}`vsweep report {}` makes tables and report anew",
-                    if verified.lost.is_empty() {
+                    if verified.lost.is_empty() && state.damage.is_empty() {
                         ""
                     } else {
                         "restore what is lost; then "

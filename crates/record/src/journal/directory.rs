@@ -131,7 +131,8 @@ impl Directory {
     /// Returns the message for results whose journal is gone.
     pub(super) fn lost_journal(&self) -> String {
         format!(
-            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
+            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with `vsweep run \
+             --fresh`",
             self.root.display()
         )
     }

@@ -107,7 +107,11 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[Listed
             .push(format!("{missing}; {they} measured again unless restored from a copy"));
     }
     if !unnamed.is_empty() {
-        state.damage.push(describe(&unnamed, "in no journal, and in no table"));
+        let they = if unnamed.len() == 1 { "it counts" } else { "they count" };
+        let nameless = describe(&unnamed, "in no journal, and in no table");
+        state.damage.push(format!(
+            "{nameless}; {they} again if the journal is restored from a copy"
+        ));
     }
 }
 

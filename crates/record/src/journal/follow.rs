@@ -148,7 +148,7 @@ impl Follower {
         if self.own.is_some_and(|(own, _)| own == nonce) {
             return None;
         }
-        let remedy = "restore it from a copy; until then its results are measured again";
+        let remedy = "its results are measured again unless it is restored from a copy";
         let many = seen.lines;
         let Some(reader) = self.readers.get(&nonce) else {
             return Some(format!(
@@ -177,7 +177,7 @@ impl Follower {
                 gaps.push(MissingRecord {
                     text: format!(
                         "{}: the line that records the plan (the second) is missing or damaged; restore the file from a copy, or \
-                         run the plan again, which records it anew and keeps the results",
+                         run the plan again: that records it anew, and keeps all results that are left",
                         reader.path.display()
                     ),
                     is_repaired_by_run: true,
@@ -186,7 +186,7 @@ impl Follower {
             gaps.extend(reader.doubtful.iter().map(|line| MissingRecord {
                 text: format!(
                     "{}:{line}: a damaged line that seems to retire earlier results; restore the file from a copy, or start over \
-                     with --fresh",
+                     with `vsweep run --fresh`",
                     reader.path.display()
                 ),
                 is_repaired_by_run: false,

@@ -170,7 +170,7 @@ impl State {
         Some(MissingRecord {
             text: format!(
                 "the plan is in journal/{journal}.jsonl, which is missing or damaged; restore that file from a copy, or run the \
-                 plan again, which records it anew and keeps the results"
+                 plan again: that records it anew, and keeps all results that are left"
             ),
             is_repaired_by_run: true,
         })
@@ -188,7 +188,7 @@ impl State {
             Some(MissingRecord {
                 text: format!(
                     "the line that begins search {search}, which journal/{}.jsonl goes on with, is missing or damaged; restore \
-                     that file from a copy, or run the plan again, which searches anew",
+                     that file from a copy, or run the plan again: that searches anew",
                     line.journal
                 ),
                 is_repaired_by_run: true,
@@ -207,7 +207,7 @@ impl State {
         let gap = |line: LineId| MissingRecord {
             text: format!(
                 "journal/{}.jsonl: the line that retires earlier results (seq {}) is missing or damaged; restore the file from a \
-                 copy, or start over with --fresh",
+                 copy, or start over with `vsweep run --fresh`",
                 line.journal, line.seq
             ),
             is_repaired_by_run: false,

@@ -29,8 +29,6 @@ const LONGER: u64 = 1 << 16;
 /// Most characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
-/// Description of a file that an earlier report or another version left.
-const OUTDATED: &str = "was not made from this record";
 /// Difference of a file whose bytes differ and whose figures do not.
 const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, line ends, order or empty members)";
 
@@ -41,14 +39,16 @@ pub struct Verification {
     pub running: Option<u32>,
     /// True if the report was not made from this record, so that figures differ for that reason.
     is_outdated: bool,
+    /// Names of the files that differ for that reason.
+    outdated: Vec<String>,
     /// Names of the text files that were compared, without the copy of the plan.
     pub files: Vec<String>,
     /// Number of runs in them.
     pub runs: usize,
     /// One sentence, with its remedy, for each missing or changed file that `vsweep report` cannot make again.
     pub lost: Vec<String>,
-    /// One sentence for each figure that differs (at most `MOST_NAMED` of a file), and for each file that is missing, superfluous or
-    /// damaged.
+    /// One sentence for each figure that differs (at most `MOST_NAMED` of a file), for each file that is missing, superfluous or damaged,
+    /// and for all files of another record together.
     pub differences: Vec<String>,
 }
 
@@ -74,8 +74,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     if verified.running.is_some() {
         return verified;
     }
-    let is_sound = state.damage.is_empty() && state.lost() == 0 && verified.lost.is_empty();
-    verified.is_outdated = is_sound && is_of_earlier_record(directory, state);
+    verified.is_outdated = is_of_earlier_record(directory, state);
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     // The folder may have been renamed since the page was made, so the name on the page is used.
     let page = read_text(&directory.report_html(), MOST_RESULT).ok();
@@ -94,7 +93,10 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         let parquet = Content::Parquet(&runs.table);
         let changed = match open(&directory.summary_parquet()) {
             Ok(stored) if has_content(&stored, &parquet) => None,
-            Ok(_) if tables.is_outdated => Some(OUTDATED.to_owned()),
+            Ok(_) if tables.is_outdated => {
+                tables.outdated.push("summary.parquet".to_owned());
+                None
+            }
             Ok(_) => Some("is not what would be made of the runs".to_owned()),
             // The file is optional.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -106,6 +108,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     };
     let (tables, pages) = threads::both(compare_tables, || Pages::make(&inputs));
     verified.differences.extend(tables.differences);
+    verified.outdated = tables.outdated;
     verified.files = tables.files;
     for (path, made, differences) in [
         (
@@ -133,6 +136,14 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     for (path, content) in configs {
         let content = content.as_deref().map(text);
         verified.compare(root, &path, content.as_ref(), line_differences);
+    }
+    // One loss changes many figures of these files, so none of the figures is named.
+    if !verified.outdated.is_empty() {
+        let were = if verified.outdated.len() == 1 { "was" } else { "were" };
+        let names = verified.outdated.join(", ");
+        verified
+            .differences
+            .push(format!("{names}: {were} not made from this record"));
     }
     verified
 }
@@ -184,7 +195,10 @@ impl Verification {
         let is_compared = stored.is_ok() && made.is_some();
         let found = match (stored, made) {
             (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
-            (Ok(_), _) if self.is_outdated => vec![OUTDATED.to_owned()],
+            (Ok(_), _) if self.is_outdated => {
+                self.outdated.push(name.clone());
+                Vec::new()
+            }
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {

@@ -128,7 +128,9 @@ fn record(
     let mut warmup_seconds = None;
     let mut measured = match run.result {
         Ok(mut result) => {
-            warmup_seconds = result.shift_remove(vllm_sweep::WARMUP_SECONDS).and_then(|seconds| seconds.as_f64());
+            warmup_seconds = result
+                .shift_remove(vllm_sweep::WARMUP_SECONDS)
+                .and_then(|seconds| seconds.as_f64());
             let figures = figures(&result, server, point, lost_names);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),

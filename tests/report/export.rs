@@ -119,7 +119,11 @@ fn the_report_links_a_winners_file_and_carries_its_text() {
     let elsewhere = make_pages(&directory, &state, &ReportOptions::default(), None);
     for file in files {
         assert!(!elsewhere.page.contains("href=\"best/"), "{file}");
-        assert!(elsewhere.markdown.contains(&format!("`best/{file}`")), "{}", elsewhere.markdown);
+        assert!(
+            elsewhere.markdown.contains(&format!("`best/{file}`")),
+            "{}",
+            elsewhere.markdown
+        );
         assert!(page.contains(&format!("href=\"best/{file}\"")), "{file}");
         assert!(markdown.contains(&format!("(best/{file})")), "{markdown}");
         let text = fs::read_to_string(directory.best().join(&file)).expect("readable");

@@ -754,15 +754,29 @@ fn files_of_an_earlier_record_are_named_once_and_not_checked_during_a_sweep() {
     fs::write(directory.summary_csv(), table.replace('1', "7")).expect("written");
     let verified = || verify(&directory, |_| options.clone()).expect("a sound journal").1;
     let differences = verified().differences;
-    assert_eq!(
-        differences,
-        ["summary.csv", "report.md"].map(|name| format!("{name}: was not made from this record"))
-    );
+    assert_eq!(differences, ["summary.csv, report.md: were not made from this record"]);
     let _lock = Lock::take(&directory, Shard::WHOLE).expect("free");
     let verified = verified();
     assert_eq!(
         (verified.running, verified.differences.len()),
         (Some(std::process::id()), 0)
+    );
+}
+
+#[test]
+fn a_lost_run_has_one_line_and_the_files_that_it_changes_another() {
+    let (_folder, directory) = write(&small());
+    let options = ReportOptions::default();
+    report(&directory, &options);
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let lost = state.runs().next().expect("a run").file.as_ref().expect("a file");
+    fs::remove_file(directory.root().join(&*lost.path)).expect("removed");
+    let (state, found) = verify(&directory, |_| options.clone()).expect("a sound journal");
+    let said = &found.differences;
+    assert_eq!((state.damage.len(), said.len()), (1, 1), "{said:?}");
+    assert!(
+        said[0].contains("summary.csv, ") && said[0].ends_with(": were not made from this record"),
+        "{said:?}"
     );
 }
 
@@ -775,6 +789,19 @@ fn the_terminal_gets_the_answer() {
     });
     let written = report(&directory, &ReportOptions::default());
     insta::assert_snapshot!(written.summary);
+}
+
+#[test]
+fn without_runs_no_outcomes_are_announced() {
+    let (_folder, directory) = write(&small());
+    let journal = directory.journals().expect("readable").remove(0);
+    let whole = text(&journal);
+    let first = whole.find("\"run_started\"").expect("a run");
+    let begin = whole[..first].rfind('\n').expect("a line before") + 1;
+    fs::write(&journal, &whole[..begin]).expect("cut");
+    let ending = report(&directory, &ReportOptions::default()).ending;
+    let counts = ending.lines().find(|line| line.starts_with("0 runs of 0 points"));
+    assert!(counts.is_some_and(|line| !line.trim_end().ends_with(':')), "{ending}");
 }
 
 #[test]

@@ -238,7 +238,10 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     let why = "earlier sessions spent the time limit of 3.0 s, so nothing begins; raise --budget";
     assert!(said(&again).contains(why), "{}", said(&again));
     let planned = said(&harness.run(&["plan", path.to_str().expect("plain"), "-o", "out", "--budget", "3s"]));
-    assert!(planned.contains("predicted: nothing, because the time limit is spent"), "{planned}");
+    assert!(
+        planned.contains("predicted: nothing, because the time limit is spent"),
+        "{planned}"
+    );
     assert_eq!(
         journal_lines(&directory),
         lines,
@@ -477,10 +480,14 @@ fn a_plan_that_is_damaged_is_an_error_that_running_again_mends() {
     assert!(harness.run(&args).status.success());
     let directory = harness.folder.path().join("out");
     edit_journal(&directory, |text| text.replacen("\"points\":2,", "\"points\":3,", 1));
-    for command in ["status", "report", "verify"] {
+    for command in ["status", "report", "verify", "worker"] {
         let output = harness.run(&[command, "out"]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("run the plan again"), "{}", said(&output));
+        assert!(
+            said(&output).contains("restore the file from a copy, or run the plan again"),
+            "{}",
+            said(&output)
+        );
     }
     let lines = journal_lines(&directory);
     let again = harness.run(&args);

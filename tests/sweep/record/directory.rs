@@ -3,6 +3,7 @@
 
 use crate::harness::{Harness, journal_files, rows, run_files, said};
 use crate::standing::Standing;
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -129,6 +130,15 @@ fn what_the_plan_asks_of_a_report_is_known_without_the_files_it_was_made_of() {
     let output = harness.run(&["report", "out"]);
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(costs(), before);
+    let cost = || -> f64 {
+        let output = harness.run(&["status", "out", "--format", "json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        status["usage"]["cost"].as_f64().expect("a cost")
+    };
+    let cost_before = cost();
+    let output = harness.run(&["report", "out", "--price-per-gpu-hour", "7.2"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!((cost() / cost_before - 2.0).abs() < 1e-9, "the report's price counts");
 }
 
 #[test]

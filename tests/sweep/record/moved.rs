@@ -53,7 +53,14 @@ fn a_run_after_a_warm_up_is_not_cold_once_it_is_exported_and_imported() {
     );
     let mut import = vec!["import", "tree", "-o", "again", "--", "vllm", "bench", "sweep", "serve"];
     import.extend(["--serve-cmd", serve, "--bench-cmd", "vllm bench serve"]);
-    import.extend(["--serve-params", "s.json", "--bench-params", "b.json", "--num-runs", "1"]);
+    import.extend([
+        "--serve-params",
+        "s.json",
+        "--bench-params",
+        "b.json",
+        "--num-runs",
+        "1",
+    ]);
     let run = ["run", "plan.toml", "-o", "out"];
     let export = ["export", "out", "--format", "vllm", "-o", "tree"];
     for args in [&run[..], &export, &import, &["report", "again"]] {
@@ -62,7 +69,10 @@ fn a_run_after_a_warm_up_is_not_cold_once_it_is_exported_and_imported() {
     }
     let imported = rows(&harness.folder.path().join("again/summary.csv"));
     let doubts = imported.iter().map(|row| row["codes"].as_str());
-    assert!(imported.len() == 1 && doubts.clone().all(|codes| !codes.contains("cold_server")), "{imported:?}");
+    assert!(
+        imported.len() == 1 && doubts.clone().all(|codes| !codes.contains("cold_server")),
+        "{imported:?}"
+    );
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Changes {
     pub renamed: LoadNames,
     /// Number of points of the plan with a record.
     kept: usize,
+    /// Number of searches of recorded loads that begin anew.
+    anew: usize,
     /// True if recorded points are no longer in the plan.
     has_dropped: bool,
     /// Notes for the user; empty if nothing changed.
@@ -73,6 +75,7 @@ impl Changes {
             plan: recorded_plan,
             renamed,
             kept: 0,
+            anew: searches_anew(state, &finders),
             has_dropped: false,
             notes: Vec::new(),
         };
@@ -110,7 +113,13 @@ impl Changes {
             show_count(count),
             listed(&named.collect::<Vec<_>>(), count)
         ));
-        changes.notes.extend(searches_anew(state, &finders));
+        if changes.anew > 0 {
+            let begin = if changes.anew == 1 { "begins" } else { "begin" };
+            let searches = show_many(changes.anew as u64, "search");
+            changes
+                .notes
+                .push(format!("{searches} {begin} anew: their settings changed"));
+        }
         if !dropped.is_empty() {
             let count = dropped.len() as u64;
             let named = dropped.into_iter().take(MOST_NAMED).filter_map(|id| {
@@ -134,10 +143,10 @@ impl Changes {
         changes
     }
 
-    /// Returns the name of the recorded plan, if it is another plan without a single point in common.
+    /// Returns the name of the recorded plan, if it is another plan without a single point or searched load in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
         let recorded = &state.planning_session()?.plan;
-        let is_foreign = recorded.name != self.plan.name && self.kept == 0 && self.has_dropped;
+        let is_foreign = recorded.name != self.plan.name && self.kept + self.anew == 0 && self.has_dropped;
         is_foreign.then_some(&recorded.name)
     }
 
@@ -152,8 +161,8 @@ impl Changes {
     }
 }
 
-/// Returns a note about searches of recorded loads that have no record as the plan defines them now; `None` if there are none.
-fn searches_anew(state: &State, finders: &BTreeMap<SearchId, (ServerId, LoadName)>) -> Option<String> {
+/// Returns the number of searches of recorded loads that have no record as the plan defines them now.
+fn searches_anew(state: &State, finders: &BTreeMap<SearchId, (ServerId, LoadName)>) -> usize {
     let recorded: BTreeSet<(&ServerId, &str)> = state
         .searches()
         .map(|record| (&record.started.server, &*record.started.name))
@@ -161,9 +170,7 @@ fn searches_anew(state: &State, finders: &BTreeMap<SearchId, (ServerId, LoadName
     let is_anew = |(id, (server, load)): &(&SearchId, &(ServerId, LoadName))| {
         state.latest_search(id).is_none() && recorded.contains(&(server, &load.name))
     };
-    let count = finders.iter().filter(is_anew).count() as u64;
-    let begin = if count == 1 { "begins" } else { "begin" };
-    (count > 0).then(|| format!("{} {begin} anew: their settings changed", show_many(count, "search")))
+    finders.iter().filter(is_anew).count()
 }
 
 /// Returns the names of all loads.
@@ -242,23 +249,23 @@ fn listed(names: &[String], count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, SearchStarted, SessionStarted};
+    use crate::journal::{Event, Link, RunFinished, RunStarted, SearchStarted, SessionStarted};
     use crate::plan::{Format, World, parse};
     use crate::search::Seed;
     use std::path::Path;
 
     #[test]
     fn searches_that_begin_anew_are_counted() {
-        let read = |max: u32| {
+        let read = |name: &str, lengths: &str, max: u32| {
             let text = format!(
-                "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[sla]\nvary = \"max_concurrency\"\nmax = {max}\n\
-                 [[sla.target]]\nname = \"fast\"\np99_ttft_ms = \"<=200\"\n[bench.params]\nrandom_input_len = [8, 16]\n"
+                "version = 1\nname = \"{name}\"\n[serve]\ncommand = \"vllm serve m\"\n[sla]\nvary = \"max_concurrency\"\nmax = {max}\n\
+                 [[sla.target]]\nname = \"fast\"\np99_ttft_ms = \"<=200\"\n[bench.params]\nrandom_input_len = {lengths}\n"
             );
             let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
             let matrix = Matrix::expand(&plan).expect("it expands");
             (plan, matrix)
         };
-        let (plan, matrix) = read(64);
+        let (plan, matrix) = read("a", "[8, 16]", 64);
         let mut state = State::default();
         let session = SessionStarted {
             plan: Changes::between(&state, &matrix, &plan).plan,
@@ -267,9 +274,9 @@ mod tests {
         state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
         let servers = matrix.servers();
         for search in servers.flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>()) {
-            state.apply_hypothetical(Event::SearchStarted(Box::new(SearchStarted {
-                search: search.id,
-                server: search.server,
+            let begun = state.apply_hypothetical(Event::SearchStarted(Box::new(SearchStarted {
+                search: search.id.clone(),
+                server: search.server.clone(),
                 slot: 0,
                 name: search.name,
                 params: search.params,
@@ -278,10 +285,30 @@ mod tests {
                 seed: Seed::neighbour(8.0),
                 rivals: Vec::new(),
             })));
+            let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+                point: PointId(search.id.0.clone()),
+                server: search.server,
+                search: Some(Link {
+                    id: search.id,
+                    after: begun.rank.line,
+                    step: 0,
+                    draw: 0,
+                }),
+                ..RunStarted::default()
+            })));
+            state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+                started: started.rank.line.seq,
+                ..RunFinished::default()
+            })));
         }
-        let (plan, matrix) = read(32);
+        let (plan, matrix) = read("a", "[8, 16]", 32);
         let notes = Changes::between(&state, &matrix, &plan).notes().join("\n");
         assert!(notes.contains("2 searches begin anew"), "{notes}");
+        for (lengths, foreign) in [("[8, 16]", None), ("[32, 64]", Some("a"))] {
+            let (plan, matrix) = read("b", lengths, 32);
+            let changes = Changes::between(&state, &matrix, &plan);
+            assert_eq!(changes.foreign(&state), foreign, "a new name with {lengths}");
+        }
     }
 
     #[test]

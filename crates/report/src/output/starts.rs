@@ -110,6 +110,14 @@ fn usages(state: &State) -> Vec<LaunchUsage<'_>> {
         .collect()
 }
 
+/// The launches without those that measured only points that the plan no longer has: the runs in the tables took no time of these.
+fn planned_usages(state: &State) -> Vec<LaunchUsage<'_>> {
+    let dropped = state.dropped_launches();
+    let mut launches = usages(state);
+    launches.retain(|usage| !dropped.contains(&usage.launch.launch));
+    launches
+}
+
 /// The number of a planned start, or `alone`.
 fn show_slot(slot: u32) -> String {
     match slot {
@@ -169,10 +177,10 @@ pub struct SweepUsage {
 }
 
 impl SweepUsage {
-    /// Usage of the sweep so far. The price is in dollars.
+    /// Usage of the sweep so far, for points of the plan. The price is in dollars.
     pub fn of(state: &State, price_per_gpu_hour: Option<f64>) -> SweepUsage {
         let positive = |sum: f64| (sum > 0.0).then_some(sum);
-        let mut launches = usages(state);
+        let mut launches = planned_usages(state);
         launches.retain(|usage| usage.span.is_some());
         let spans = launches.iter().filter_map(|usage| usage.span);
         let seconds = positive(covered_s(spans));
@@ -218,7 +226,7 @@ fn real<'s>(state: &State, usages: Vec<LaunchUsage<'s>>) -> Vec<LaunchUsage<'s>>
 /// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs in use 93 % of the time`; `None` if no real
 /// server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (counted, uncounted): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, usages(state))
+    let (counted, uncounted): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, planned_usages(state))
         .into_iter()
         .partition(|usage| usage.gpus.is_some());
     let (usages, unknown): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) =
@@ -276,7 +284,11 @@ fn held_share(usages: &[LaunchUsage<'_>]) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, ServerExited, ServerReady};
+    use vsweep_base::ids::PointId;
+    use vsweep_record::journal::{
+        Event, GroupBegun, ReadPositions, RecordedPlan, RunFinished, RunStarted, ServerDescription, ServerExited,
+        ServerReady, SessionStarted,
+    };
 
     /// Notes a start of a server on these GPUs, from one minute of a day to another. The server is ready after a minute.
     fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
@@ -342,6 +354,39 @@ mod tests {
         );
         // If no GPUs were given, their number follows from the flags.
         assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");
+    }
+
+    /// Notes a run at a point on a launch.
+    fn measured(state: &mut State, server: &str, launch: u32, point: &str) {
+        let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+            server: ServerId(server.into()),
+            point: PointId(point.into()),
+            launch,
+            ..RunStarted::default()
+        })));
+        state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+            started: started.rank.line.seq,
+            seconds: 900.0,
+            ..RunFinished::default()
+        })));
+    }
+
+    #[test]
+    fn launches_of_points_that_left_the_plan_take_no_time() {
+        let mut state = State::default();
+        let session = SessionStarted {
+            plan: RecordedPlan::new("plan", String::new(), &[PointId("kept".into())], &[]),
+            ..SessionStarted::default()
+        };
+        state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
+        started(&mut state, "a", 1, &[0], (0, Some(60)));
+        started(&mut state, "b", 2, &[0], (60, Some(120)));
+        measured(&mut state, "a", 1, "kept");
+        measured(&mut state, "b", 2, "gone");
+        assert_eq!(SweepUsage::of(&state, None).in_words(), "1h 00m, 1 GPU-hours");
+        let text = in_words(&state);
+        assert_eq!(text.as_deref(), Some("1 in 1 server start, 25 % of it measuring"));
+        assert_eq!(figures(&state).len(), 2, "the table lists every launch");
     }
 
     /// The last eight columns of each start.

@@ -3,7 +3,7 @@
 use super::records::RunStatus;
 use super::{Retirement, RunRecord, Session, State};
 use crate::journal::declared::{PlanContent, RecordedPlan};
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::rank::{Launch, LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::collections::HashSet;
 use std::fmt;
@@ -257,6 +257,17 @@ impl State {
             .iter()
             .filter(|(_, attempts)| attempts.iter().any(is_counted));
         points.map(|(point, _)| point).collect()
+    }
+
+    /// Returns the launches on which only runs began whose points are no longer in the plan.
+    pub fn dropped_launches(&self) -> HashSet<Launch> {
+        let (is_planned, points) = (self.is_planned(), self.planned_points());
+        let is_of_plan = |run: &RunRecord| points.contains(&run.point) || is_planned(run);
+        let launched = |is_kept: bool| {
+            let runs = self.attempts.iter().filter(|run| is_of_plan(run) == is_kept);
+            runs.filter_map(|run| run.launch).collect::<HashSet<Launch>>()
+        };
+        &launched(false) - &launched(true)
     }
 
     /// Returns the name, the hash and the text of the plan that counts, if it is not lost.

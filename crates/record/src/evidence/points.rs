@@ -71,12 +71,13 @@ fn points_by(
         for at in &workload.points {
             let point = &evidence.points.points[*at];
             let Some(rows) = rows(point) else { continue };
+            let rows = latest_version(evidence, rows);
             found.push(Point {
                 id: point.id.to_string(),
                 config: evidence.config_of(point.row),
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
-                runs: runs(evidence.points.runs, rows, metrics, &node),
+                runs: runs(evidence.points.runs, &rows, metrics, &node),
                 seconds: seconds.get(&*point.id).copied().unwrap_or(0.0),
                 failed: point.failed.saturating_sub(lost.get(&*point.id).copied().unwrap_or(0)) as u32,
                 doubts: doubts(point, metrics),
@@ -84,6 +85,21 @@ fn points_by(
         }
     }
     found
+}
+
+/// Returns the rows of a point without those of earlier versions of its server, because a figure of several versions is that of none. A run
+/// of unknown version counts.
+fn latest_version(evidence: &Evidence<'_>, rows: &[usize]) -> Vec<usize> {
+    let version = |row: &usize| {
+        let run = evidence.runs.get(*row)?;
+        let mut launches = evidence.state.launches_of(&run.server).iter();
+        let at = launches.position(|launched| Some(launched.launch) == run.launch)?;
+        let ready = evidence.state.launches_of(&run.server)[at].ready.as_ref()?;
+        Some((at, ready.version.as_deref()?))
+    };
+    let latest = rows.iter().filter_map(version).max().map(|(_, version)| version);
+    let is_latest = |row: &&usize| version(row).is_none_or(|(_, own)| Some(own) == latest);
+    rows.iter().filter(is_latest).copied().collect()
 }
 
 /// Returns the time of all runs of each point, with their preparation, for each launch of its server that became ready.
@@ -328,9 +344,67 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MARGIN, Names};
     use super::*;
+    use crate::journal::{Event, RunFinished, RunStarted, ServerReady, State};
     use crate::table::Column;
     use vsweep_answer::{Better, NoisePrior};
+
+    struct Unnamed;
+
+    impl Names for Unnamed {
+        fn config(&self, _: usize) -> String {
+            String::new()
+        }
+
+        fn load(&self, _: usize) -> String {
+            String::new()
+        }
+
+        fn workload(&self, _: &Workload<'_>) -> String {
+            String::new()
+        }
+    }
+
+    #[test]
+    fn runs_of_earlier_versions_do_not_count() {
+        let mut state = State::default();
+        for (slot, version) in [(0, Some("1")), (1, Some("2")), (2, None), (3, Some("2"))] {
+            let (server, launch) = (ServerId("s".into()), slot + 1);
+            state.apply_hypothetical(Event::ServerReady(Box::new(ServerReady {
+                server: server.clone(),
+                launch,
+                version: version.map(str::to_owned),
+                ..ServerReady::default()
+            })));
+            let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+                server,
+                slot,
+                launch,
+                ..RunStarted::default()
+            })));
+            state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+                started: started.rank.line.seq,
+                ..RunFinished::default()
+            })));
+        }
+        let (runs, table) = (state.runs().collect_vec(), Table::default());
+        let evidence = Evidence {
+            points: &Points::of(&table),
+            runs: &runs,
+            state: &state,
+            starts: u32::MAX,
+            requirements: &[],
+            margin: MARGIN,
+            gpus: None,
+            objective: None,
+            names: &Unnamed,
+        };
+        let of = |rows: &[usize]| latest_version(&evidence, rows);
+        assert_eq!(of(&[0, 1, 2, 3]), [1, 2, 3]);
+        assert_eq!(of(&[0]), [0], "another point has the later version");
+        assert_eq!(of(&[2]), [2]);
+    }
 
     /// Runs with these figures of a metric and their sampling errors.
     fn runs(figures: &[(f64, f64)]) -> Vec<Run> {

@@ -49,7 +49,8 @@ fn sentence(warning: &Warning) -> Option<String> {
             others.join(", ")
         ),
         Warning::OtherVersions { own, .. } if own.len() > 1 => format!(
-            "Warning: its server was measured with versions {}, as if they were one; measure anew with --fresh.",
+            "Warning: its server was measured with versions {}, and each load counts the runs of the latest that it has; measure anew with \
+             --fresh.",
             own.join(" and ")
         ),
         Warning::OtherVersions { own, others } => format!(

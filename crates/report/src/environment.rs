@@ -6,6 +6,7 @@ use super::output::starts::{self, SweepUsage};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use vsweep_base::ids::ServerId;
 use vsweep_base::units::{duration_of, show_duration};
 use vsweep_plan::show;
 use vsweep_record::journal::{ServerRecord, State};
@@ -36,7 +37,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
         };
         facts.push((name, shown));
     }
-    let versions = Some(versions(state)).filter(|versions| !versions.is_empty());
+    let versions = Some(versions(state, None)).filter(|versions| !versions.is_empty());
     facts.extend(versions.map(|versions| ("server version".to_owned(), versions)));
     facts.extend(
         nodes::describe(state, manifest["host"].as_str().unwrap_or_default()).map(|nodes| ("nodes".to_owned(), nodes)),
@@ -50,7 +51,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
 pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let ready = state.servers.values().flat_map(ServerRecord::ready);
     let models: BTreeSet<&str> = ready.map(|ready| ready.model.as_str()).collect();
-    let versions = versions(state);
+    let versions = versions(state, None);
     let days = state.runs().filter_map(|run| run.finished_at.get(..10));
     let days = days.minmax().into_option().map(|(first, last)| match first == last {
         true => first.to_owned(),
@@ -75,10 +76,11 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect()
 }
 
-/// Versions of the servers; empty if none reported one.
-fn versions(state: &State) -> String {
-    let ready = state.servers.values().flat_map(ServerRecord::ready);
-    let versions: BTreeSet<&str> = ready.filter_map(|ready| ready.version.as_deref()).collect();
+/// Versions that measured the runs in the tables, of one server or of all; empty if none was reported.
+pub fn versions(state: &State, of: Option<&ServerId>) -> String {
+    let ready = state.ready_of_runs();
+    let ready = ready.filter(|(server, _)| of.is_none_or(|of| of == *server));
+    let versions: BTreeSet<&str> = ready.filter_map(|(_, ready)| ready.version.as_deref()).collect();
     versions.into_iter().join(", ")
 }
 
@@ -120,6 +122,34 @@ fn list_gpus(gpus: &[Value]) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use vsweep_record::journal::{Event, RunFinished, RunStarted, ServerReady};
+
+    #[test]
+    fn versions_without_a_run_are_none() {
+        let mut state = State::default();
+        let server = ServerId("s".into());
+        for (launch, version) in [(1, "1"), (2, "2")] {
+            state.apply_hypothetical(Event::ServerReady(Box::new(ServerReady {
+                server: server.clone(),
+                launch,
+                version: Some(version.to_owned()),
+                ..ServerReady::default()
+            })));
+        }
+        assert_eq!(versions(&state, None), "");
+        let launch = 2;
+        let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+            server,
+            launch,
+            ..RunStarted::default()
+        })));
+        state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+            started: started.rank.line.seq,
+            ..RunFinished::default()
+        })));
+        assert_eq!(versions(&state, None), "2");
+        assert_eq!(versions(&state, Some(&ServerId("other".into()))), "");
+    }
 
     #[test]
     fn facts_are_for_people() {

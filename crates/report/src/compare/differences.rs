@@ -1,11 +1,13 @@
 //! Differences between servers, and between the settings and facts of two sides.
 
+use crate::environment::versions;
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::spelling;
-use vsweep_record::journal::ServerRecord;
+use vsweep_record::journal::{ServerRecord, State};
 
 /// One difference between the sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,16 +20,18 @@ pub struct Change {
     pub new: String,
 }
 
-/// Differences between two servers of one experiment, including their versions.
-pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
-    let facts = |server: &ServerRecord| {
-        let mut facts = of_server(server);
-        let versions = server.ready().filter_map(|ready| ready.version.clone());
-        facts.insert("server version".into(), versions.collect());
-        facts
+/// Differences between two servers of one experiment, including the versions that were measured. `None` if one of them is unknown.
+pub fn between_servers(state: &State, base: &ServerId, new: &ServerId) -> Option<Vec<Change>> {
+    let facts = |id: &ServerId| {
+        let mut facts = of_server(state.servers.get(id)?);
+        facts.insert(VERSION.into(), BTreeSet::from([versions(state, Some(id))]));
+        Some(facts)
     };
-    differing(&facts(base), &facts(new))
+    Some(differing(&facts(base)?, &facts(new)?))
 }
+
+const VERSION: &str = "server version";
+const MODEL: &str = "model";
 
 /// Program, environment variables, models and flags of a server. Its host and port are left out, because they do not affect figures.
 pub(super) fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
@@ -49,7 +53,7 @@ pub(super) fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<Stri
         note(format!("environment {name}"), value.clone());
     }
     for ready in server.ready().filter(|ready| !ready.model.is_empty()) {
-        note("model".into(), ready.model.clone());
+        note(MODEL.into(), ready.model.clone());
     }
     found
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_FACTS, read};
+use vsweep_base::ids::ServerId;
 use vsweep_base::units::show_many;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, State};
@@ -158,7 +159,9 @@ const CLOCK: &str = "GPU clock, ";
 
 fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for server in state.servers.values() {
+    // An earlier plan may have had servers of which no run counts.
+    let measured: BTreeSet<&ServerId> = state.runs().map(|run| &run.server).collect();
+    for server in measured.into_iter().filter_map(|id| state.servers.get(id)) {
         // A swept parameter is a column of the table, which `constants` reads.
         let is_swept = |name: &str| {
             let name = name.strip_prefix("serve.");

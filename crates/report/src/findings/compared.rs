@@ -342,7 +342,7 @@ fn axis(
 
 /// Differences between the servers on either side of the change.
 fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
-    let changes = between_servers(state.servers.get(&old.server)?, state.servers.get(&new.server)?);
+    let changes = between_servers(state, &old.server, &new.server)?;
     let names = format!("between {} and {}", short_label(&old.name), short_label(&new.name));
     let or_none = |value: String| if value.is_empty() { "(none)".to_owned() } else { value };
     let mut changes = changes

@@ -3,7 +3,7 @@
 
 use super::yaml::write_flags;
 use crate::charts::multiples::order;
-use crate::environment::facts;
+use crate::environment::{facts, versions};
 use crate::findings::answer::mark as suspect;
 use crate::findings::nodes;
 use crate::inputs::Inputs;
@@ -125,6 +125,10 @@ fn comments(
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
     let mut facts = facts(&inputs.manifest, inputs.state);
     facts.retain(|(name, _)| FACTS.contains(&name.as_str()));
+    if let Some(at) = facts.iter().position(|(name, _)| name == "server version") {
+        facts[at].1 = versions(inputs.state, Some(server));
+        facts.retain(|(_, value)| !value.is_empty());
+    }
     if let Some(at) = facts.iter().position(|(name, _)| name == "nodes") {
         let own = runs.iter().filter(|run| run.server == *server);
         let machines = own.filter_map(|run| inputs.state.measured_at(run)).collect();

@@ -2,6 +2,7 @@
 
 use super::records::RunStatus;
 use super::{Launch, LaunchRecord, RunRecord, State};
+use crate::journal::event::ServerReady;
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use vsweep_base::fingerprint::{Differences, Fingerprint};
@@ -68,6 +69,16 @@ impl State {
         )
     }
 
+    /// Returns the servers of [`State::runs`], each with the event of every launch that measured one of them and became ready.
+    pub fn ready_of_runs(&self) -> impl Iterator<Item = (&ServerId, &ServerReady)> {
+        let launches = self.runs().filter_map(|run| Some((&run.server, run.launch?)));
+        launches.unique().filter_map(|(server, launch)| {
+            let mut launches = self.launches_of(server).iter();
+            let own = launches.find(|launched| launched.launch == launch)?;
+            Some((server, own.ready.as_deref()?))
+        })
+    }
+
     /// Returns true if any result of a server config counts, in the plan or not.
     pub fn has_results(&self, server: &ServerId) -> bool {
         self.recorded()
@@ -108,7 +119,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{Event, RunStarted, SearchStarted, ServerReady};
+    use crate::journal::event::{Event, RunStarted, SearchStarted};
     use serde_json::Map;
     use vsweep_base::cause::Cause;
     use vsweep_base::ids::{PointId, SearchId};

@@ -417,6 +417,13 @@ fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
+    let silent = side(
+        "silent",
+        "vllm serve m --dtype bfloat16 --max-num-batched-tokens 4096",
+        json!({"host": "a"}),
+        1982.0,
+    );
+    assert_eq!(told(&silent), [""; 0], "a driver that is not recorded has not changed");
     fs::create_dir(folder.path().join("results")).expect("a folder");
     Experiment::default().write(&folder.path().join("results/k"));
     let cases: [(&[&str], i32, &str); 15] = [

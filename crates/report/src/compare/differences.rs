@@ -68,7 +68,7 @@ fn show_flag(name: &str, values: &[String]) -> (String, String) {
 }
 
 /// Returns the names whose values differ. If a side lacks only some values of a load's setting, it lacks the points with these values, which
-/// are named separately.
+/// are named separately. A version or a model that one side did not report is unknown, and not different.
 pub(super) fn differing(
     base: &BTreeMap<String, BTreeSet<String>>,
     new: &BTreeMap<String, BTreeSet<String>>,
@@ -86,5 +86,11 @@ pub(super) fn differing(
         base: shown(base, name),
         new: shown(new, name),
     });
-    changes.filter(|change| change.base != change.new).collect()
+    let is_unknown = |change: &Change| {
+        let is_reported = [VERSION, MODEL].contains(&&*change.name);
+        is_reported && (change.base.is_empty() || change.new.is_empty())
+    };
+    changes
+        .filter(|change| change.base != change.new && !is_unknown(change))
+        .collect()
 }

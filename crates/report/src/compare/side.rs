@@ -4,7 +4,7 @@
 use super::super::environment::facts;
 use super::differences::{Change, differing, of_server};
 use super::matching::{PointPair, constants, full_name, values_of};
-use crate::ordered::Ordered;
+use crate::ordered::{Order, Ordered};
 use crate::rows::{Runs, load};
 use crate::texts::status::unfinished;
 use itertools::Itertools;
@@ -192,26 +192,25 @@ pub fn between(
     };
     let (of_base, of_new): (Vec<&Point>, Vec<&Point>) = pairs.iter().map(|pair| (pair.base, pair.new)).unzip();
     let mut of_settings = differing(&settings(base, points.0, &of_base), &settings(new, points.1, &of_new));
-    // Results of other programs do not show all settings of their servers.
-    let is_hidden = |name: &String, value: &str, side: &Side, other: &Side| {
-        value.is_empty() && side.servers.is_empty() && other.servers.contains_key(name)
-    };
-    of_settings.retain(|change| {
-        let Change {
-            name,
-            base: was,
-            new: is,
-        } = change;
-        !is_hidden(name, was, base, new) && !is_hidden(name, is, new, base)
-    });
     let mut changes = differing(&base.facts, &new.facts);
-    changes.retain(|change| !is_same_clock(change));
+    // A fact that a side did not record is unknown, and not changed. So is a setting without a measured pair that no run of a side shows.
+    changes.retain(|change| !is_same_clock(change) && has_both(change));
+    of_settings.retain(|change| !pairs.is_empty() || has_both(change));
     changes.extend(of_settings);
-    // Without a measured pair, a fact that no run of a side shows is unknown, and not changed.
-    changes.retain(|change| !pairs.is_empty() || !(change.base.is_empty() || change.new.is_empty()));
     let within = changed_within(points, pairs, &changes);
     changes.extend(within);
+    // Results of other programs do not show all settings of their servers and loads.
+    let is_hidden = |value: &str, side: &Side, other: &Side| {
+        value.is_empty() && side.servers.is_empty() && !other.servers.is_empty()
+    };
+    changes.retain(|change| !is_hidden(&change.base, base, new) && !is_hidden(&change.new, new, base));
+    // A short form leaves out the last ones. Another load explains more than another machine.
+    changes.order_by_key(|change| !change.name.starts_with("bench."));
     changes
+}
+
+fn has_both(change: &Change) -> bool {
+    !change.base.is_empty() && !change.new.is_empty()
 }
 
 /// The settings that differ within pairs and are not among `known`, each with its values in the first such pair.

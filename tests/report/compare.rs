@@ -204,7 +204,7 @@ fn many_points_are_read_in_thirty_lines() {
 }
 
 #[test]
-fn limits_that_are_left_out_are_counted() {
+fn limits_and_figures_that_are_left_out_are_counted() {
     let steady: &[(f64, f64)] = &STEADY;
     let slow: &[(f64, f64)] = &[(800.0, 100.2), (804.0, 101.2), (797.0, 99.0)];
     let all = |runs: &'static [(f64, f64)]| (1..=60).map(|load| (load, runs)).collect::<Vec<_>>();
@@ -212,6 +212,12 @@ fn limits_that_are_left_out_are_counted() {
         side("base", "fa2", &all(steady), true),
         side("new", "fa3", &all(slow), true),
     );
+    let found = Comparison::of(&base, &new, &question(&[])).expect("common points");
+    for form in [to_text(&found), to_markdown(&found)] {
+        let is_row = |line: &&str| line.contains("regressed") && line.contains("concurrency ");
+        let rest = format!("{} more figures on the page", 60 - form.lines().filter(is_row).count());
+        assert!(form.contains(&rest) && form.lines().count() <= 30, "{form}");
+    }
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
     let (text, markdown) = (to_text(&found), to_markdown(&found));
     for (form, row, rest) in [

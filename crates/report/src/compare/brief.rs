@@ -21,7 +21,7 @@ pub fn to_text(comparison: &Comparison) -> String {
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
     let common = starts.iter().exactly_one().ok().copied();
     let parts = context! { starts => common, ..parts(comparison) };
-    let changed = largest(comparison);
+    let (changed, of_all) = largest(comparison);
     let lengths = lengths(&parts, changed.len());
     let template = include_str!("compare.txt.jinja");
     if comparison.figures().count() < MOST_LINES {
@@ -49,13 +49,17 @@ pub fn to_text(comparison: &Comparison) -> String {
             .skip(usize::from(shown[2] == 0))
             .map(str::to_owned)
             .collect_vec();
-        plain(template, context! { shown, lines, is_cut => true, ..parts.clone() })
+        plain(
+            template,
+            context! { shown, lines, is_cut => true, more => of_all - shown[2], ..parts.clone() },
+        )
     })
 }
 
 /// Formats a comparison as Markdown for a pull request's comment or a job's summary.
 pub fn to_markdown(comparison: &Comparison) -> String {
-    let changed = largest(comparison).into_iter().map(|(settings, figure)| {
+    let (changed, of_all) = largest(comparison);
+    let changed = changed.into_iter().map(|(settings, figure)| {
         let cells = cells(figure);
         [settings.to_owned()].into_iter().chain(cells).collect_vec()
     });
@@ -65,16 +69,20 @@ pub fn to_markdown(comparison: &Comparison) -> String {
     let parts = context! { changed, changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(), ..parts };
     fitted(lengths, |shown| {
         let is_cut = shown != lengths || shown[2] < comparison.figures().count();
-        let parts = context! { shown, is_cut, ..parts.clone() };
+        let parts = context! { shown, is_cut, more => of_all - shown[2], ..parts.clone() };
         fill(&environment(), include_str!("compare.md.jinja"), parts)
     })
 }
 
-/// The weightiest figures that are not the same, at most as many as a short form has lines.
-fn largest(comparison: &Comparison) -> Vec<(&str, &Figure)> {
+/// The weightiest figures that are not the same, at most as many as a short form has lines, and the number of all of them.
+fn largest(comparison: &Comparison) -> (Vec<(&str, &Figure)>, usize) {
     let weighed = by_weight(comparison).into_iter();
-    let changed = weighed.filter(|(_, figure)| figure.verdict != Verdict::Same);
-    changed.take(MOST_LINES).collect()
+    let mut changed = weighed
+        .filter(|(_, figure)| figure.verdict != Verdict::Same)
+        .collect_vec();
+    let count = changed.len();
+    changed.truncate(MOST_LINES);
+    (changed, count)
 }
 
 /// The lengths of the lists of which a short form may leave out a part: limits that are not met, sentences, changed figures.

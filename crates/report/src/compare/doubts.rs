@@ -4,7 +4,7 @@
 use super::Side;
 use super::matching::PointPair;
 use crate::findings::{losses, nodes};
-use crate::texts::words::{show_number, show_some};
+use crate::texts::words::{join_some, show_number, show_some};
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_base::units::show_many;
@@ -103,15 +103,10 @@ fn failed_share(points: &Points<'_>, of: &[&Point]) -> f64 {
 pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) -> Option<String> {
     let loses = |pair: &&PointPair<'_>| losses::loses_requests((&sides.0, pair.base), (&sides.1, pair.new));
     let lost = pairs.iter().filter(loses);
-    let settings = lost.map(|pair| &pair.settings).collect_vec();
-    let more = match settings.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = settings.iter().take(MOST_NAMED).format("; ");
-    (!settings.is_empty()).then(|| {
+    let named = join_some(lost.map(|pair| &pair.settings), MOST_NAMED, "; ");
+    (!named.is_empty()).then(|| {
         format!(
-            "at {named}{more}, new loses requests that base answers: every limit is broken there, and the figures of new cover only the \
+            "at {named}, new loses requests that base answers: every limit is broken there, and the figures of new cover only the \
              answered requests"
         )
     })
@@ -142,7 +137,7 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
         .iter()
         .array_combinations()
         .map(|[one, other]| one.differences(other));
-    let differences = differences.flatten().unique().take(MOST_NAMED).join("; ");
+    let differences = join_some(differences.flatten().unique(), MOST_NAMED, "; ");
     let how = match differences.as_str() {
         "" => String::new(),
         how => format!(": {how}"),

@@ -1,6 +1,6 @@
 //! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
 
-use super::words::by_chance;
+use super::words::may_be_chance;
 use super::{Comparison, Figure};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
@@ -86,7 +86,8 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
 }
 
 /// One sentence about all decided figures, if they point one way: `new is better: output throughput +9.6 to +11.9 % at 11 of 11 points;
-/// nothing worse`. It names the metric that is decided at the most points, and of several the first.
+/// nothing worse`. It names the metric that is decided at the most points, and of several the first. If limits are not met, their number
+/// replaces the end.
 pub(super) fn lead(comparison: &Comparison) -> Option<String> {
     let (verdict, word, other) = match [Verdict::Improved, Verdict::Regressed].map(|of| comparison.count(of) > 0) {
         [true, false] => (Verdict::Improved, "better", "worse"),
@@ -94,8 +95,7 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
         _ => return None,
     };
     let has_failed = !comparison.failed_base.is_empty() || !comparison.failed_new.is_empty();
-    let breaks_limit = comparison.requirements().any(|found| found != RequirementVerdict::Met);
-    if has_failed || comparison.has_losses || breaks_limit || by_chance(comparison).is_some() {
+    if has_failed || comparison.has_losses || may_be_chance(comparison) {
         return None;
     }
     let decided = by_metric(comparison).into_iter().rev().map(|(metric, all)| {
@@ -104,12 +104,15 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
     });
     let (metric, ratios, all) = decided.max_by_key(|(_, ratios, _)| ratios.len())?;
     let all = show_many(all as u64, "point");
-    let nothing = match comparison.count(Verdict::Undecided) {
-        0 => "nothing",
-        _ => "nothing known to be",
+    let requirements = comparison.requirements();
+    let unmet = requirements.filter(|found| *found != RequirementVerdict::Met).count();
+    let end = match (unmet, comparison.count(Verdict::Undecided)) {
+        (0, 0) => format!("nothing {other}"),
+        (0, _) => format!("nothing known to be {other}"),
+        (unmet, _) => format!("{} not met", show_many(unmet as u64, "limit")),
     };
     Some(format!(
-        "{} is {word}: {} {} at {} of {all}; {nothing} {other}",
+        "{} is {word}: {} {} at {} of {all}; {end}",
         comparison.new,
         name(metric),
         range(&ratios)?,

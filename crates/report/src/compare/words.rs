@@ -80,11 +80,23 @@ const BY_CHANCE: f64 = 0.05;
 
 /// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and each
 /// difference is so small that it may be the largest of so many by chance. `None` if a limit is not met or the new side loses something.
-pub(super) fn by_chance(comparison: &Comparison) -> Option<String> {
-    let all = comparison.figures().count();
+fn by_chance(comparison: &Comparison) -> Option<String> {
     let is_unmet = |found: RequirementVerdict| found != RequirementVerdict::Met;
-    if all < MANY || comparison.has_losses || comparison.requirements().any(is_unmet) {
+    if comparison.has_losses || comparison.requirements().any(is_unmet) || !may_be_chance(comparison) {
         return None;
+    }
+    let all = comparison.figures().count();
+    Some(format!(
+        "about {:.0} of {all} equal figures differ by chance",
+        all as f64 * BY_CHANCE
+    ))
+}
+
+/// Returns true if so few of many figures differ, and so little, that all of it may be chance.
+pub(super) fn may_be_chance(comparison: &Comparison) -> bool {
+    let all = comparison.figures().count();
+    if all < MANY {
+        return false;
     }
     let is_decided = |figure: &&Figure| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
     let decided = comparison.figures().filter(is_decided).collect_vec();
@@ -92,8 +104,7 @@ pub(super) fn by_chance(comparison: &Comparison) -> Option<String> {
     // Bonferroni's correction: the largest of so many differences exceeds this limit by chance as rarely as a single one exceeds its own.
     let farthest = normal_quantile(BY_CHANCE / (2 * all) as f64);
     let could_be_chance = |figure: &&Figure| distance(figure) < farthest;
-    (!decided.is_empty() && decided.len() as f64 <= 2.0 * expected && decided.iter().all(could_be_chance))
-        .then(|| format!("about {expected:.0} of {all} equal figures differ by chance"))
+    !decided.is_empty() && decided.len() as f64 <= 2.0 * expected && decided.iter().all(could_be_chance)
 }
 
 /// Distance of a ratio from 1, in standard errors on the logarithmic scale.
@@ -203,8 +214,17 @@ mod tests {
         );
         comparison.points[0].figures[5].verdict = Verdict::Improved;
         assert_eq!(lead(&comparison), None, "they point both ways");
-        let by_chance = two_regressed(0.95, (0.92, 0.99));
+        comparison.points[0].figures[5].verdict = Verdict::Same;
+        comparison.is_limited = true;
+        comparison.unknown = vec![("target chat".to_owned(), "up to 9 in base, 8 in new".to_owned())];
+        assert_eq!(
+            lead(&comparison).as_deref(),
+            Some("new is worse: metric_0 -41.0 % at 1 of 1 point; 1 limit not met")
+        );
+        let mut by_chance = two_regressed(0.95, (0.92, 0.99));
         assert_eq!(lead(&by_chance), None);
+        (by_chance.is_limited, by_chance.unknown) = (comparison.is_limited, comparison.unknown);
+        assert_eq!(lead(&by_chance), None, "a limit that is not met is no reason");
     }
 
     #[test]

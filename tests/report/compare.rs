@@ -230,18 +230,25 @@ fn limits_and_figures_that_are_left_out_are_counted() {
     }
 }
 
+/// Writes an experiment with these loads and reads it.
+fn measured(folder: &TempDir, journal: u64, loads: &[serde_json::Value]) -> Side {
+    let experiment = Experiment {
+        loads: loads.to_vec(),
+        journal,
+        ..Experiment::default()
+    };
+    Side::read(&experiment.write(&folder.path().join(journal.to_string()))).expect("an experiment")
+}
+
 #[test]
 fn settings_that_differ_within_a_pair_are_told() {
     let folder = TempDir::new().expect("a folder");
-    let side = |name: &str, lengths: [u32; 2]| {
-        let load = |(input, output)| json!({"random_input_len": input, "random_output_len": output});
-        let experiment = Experiment {
-            loads: [64, 256].into_iter().zip(lengths).map(load).collect(),
-            ..Experiment::default()
-        };
-        Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
+    let side = |journal, prompts: [u32; 2]| {
+        let load = |(users, prompts)| json!({"max_concurrency": users, "num_prompts": prompts});
+        let loads: Vec<_> = [8, 16].into_iter().zip(prompts).map(load).collect();
+        measured(&folder, journal, &loads)
     };
-    let base = side("base", [8, 64]);
+    let base = side(1, [80, 160]);
     let changes = |new: &Side| {
         let found = Comparison::of(&base, new, &question(&[])).expect("common points");
         let changes = found.changes.into_iter();
@@ -249,27 +256,79 @@ fn settings_that_differ_within_a_pair_are_told() {
             .map(|change| (change.name, change.base, change.new))
             .collect::<Vec<_>>()
     };
-    assert_eq!(changes(&side("alike", [8, 64])), []);
-    let name = "bench.random_output_len at 64 in and 1 more point".to_owned();
+    assert_eq!(changes(&side(2, [80, 160])), []);
+    let name = "bench.num_prompts at concurrency 8 and 1 more point".to_owned();
     assert_eq!(
-        changes(&side("swapped", [64, 8])),
-        [(name, "8".to_owned(), "64".to_owned())]
+        changes(&side(3, [160, 80])),
+        [(name, "80".to_owned(), "160".to_owned())]
     );
+}
+
+#[test]
+fn points_of_different_workloads_are_no_pairs() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |journal, lengths: [[u32; 3]; 2]| {
+        let load = |[users, input, output]: [u32; 3]| json!({"max_concurrency": users, "random_input_len": input, "random_output_len": output});
+        measured(&folder, journal, &lengths.map(load))
+    };
+    let linked = side(1, [[8, 64, 8], [8, 256, 64]]);
+    let swapped = side(2, [[8, 64, 64], [8, 256, 8]]);
+    let refused = Comparison::of(&linked, &swapped, &question(&[])).expect_err("nothing in common");
+    let keys = "points must agree in bench.random_input_len, bench.random_output_len";
+    assert!(refused.contains(keys), "{refused}");
+    let edited = side(3, [[8, 64, 8], [8, 256, 32]]);
+    let found = Comparison::of(&linked, &edited, &question(&[])).expect("a common point");
+    assert_eq!(found.points.len(), 1);
+    assert_eq!(
+        (found.only_base, found.only_new),
+        (vec!["256 in, 64 out".to_owned()], vec!["256 in, 32 out".to_owned()])
+    );
+    let (short, long) = (side(4, [[8, 64, 8], [16, 64, 8]]), side(5, [[8, 512, 8], [16, 512, 8]]));
+    let refused = Comparison::of(&short, &long, &question(&[])).expect_err("nothing in common");
+    assert!(
+        refused.contains("bench.max_concurrency, bench.random_input_len"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn combinations_are_paired_by_their_settings() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |journal, names: [&str; 2]| {
+        let load = |(name, [input, output]): (&str, [u32; 2])| json!({"_benchmark_name": name, "random_input_len": input, "random_output_len": output});
+        let loads: Vec<_> = names.into_iter().zip([[64, 8], [512, 32]]).map(load).collect();
+        measured(&folder, journal, &loads)
+    };
+    let base = side(1, ["chat", "rag"]);
+    for (journal, names) in [(2, ["chat", "rag"]), (3, ["rag", "chat"]), (4, ["talk", "rag"])] {
+        let found = Comparison::of(&base, &side(journal, names), &question(&[])).expect("common points");
+        let figures: Vec<_> = found.points.iter().flat_map(|pair| &pair.figures).collect();
+        assert!(
+            found.points.len() == 2 && figures.iter().all(|figure| (figure.ratio - 1.0).abs() < 1e-6),
+            "{names:?}: {figures:?}"
+        );
+        let is_renamed = found
+            .changes
+            .iter()
+            .any(|change| change.name.starts_with("bench.combo"));
+        assert_eq!(is_renamed, journal > 2, "{:?}", found.changes);
+    }
 }
 
 #[test]
 fn points_that_rest_on_runs_in_doubt_are_told() {
     let folder = TempDir::new().expect("a folder");
-    let side = |name: &str, doubts| {
+    let side = |name: &str, journal, doubts| {
         let experiment = Experiment {
             loads: vec![json!({"max_concurrency": 8}), json!({"max_concurrency": 16})],
             doubts,
+            journal,
             ..Experiment::default()
         };
         Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
     };
-    let sound = side("sound", |_, _| None);
-    let doubtful = side("doubtful", |_, load| (load == 1).then_some(Code::GeneratorSaturated));
+    let sound = side("sound", 1, |_, _| None);
+    let doubtful = side("doubtful", 2, |_, load| (load == 1).then_some(Code::GeneratorSaturated));
     let told = |new: &Side| {
         let found = Comparison::of(&sound, new, &question(&[])).expect("common points");
         (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
@@ -277,7 +336,7 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
     let (doubts, text) = told(&doubtful);
     assert_eq!(doubts, ["1 of 2 points rests on suspect runs: generator saturated"]);
     assert_eq!(text.matches("1 of 2 points rests on suspect runs").count(), 2, "{text}");
-    assert!(told(&sound).0.is_empty());
+    assert!(told(&side("again", 3, |_, _| None)).0.is_empty());
 }
 
 #[test]
@@ -326,6 +385,13 @@ fn flags_driver_and_clocks_that_differ_are_told() {
         1975.0,
     );
     assert_eq!(told(&near), [""; 0], "a clock wanders by less than 1 %");
+    let silent = side(
+        "silent",
+        "vllm serve m --dtype bfloat16 --max-num-batched-tokens 4096",
+        json!({"host": "a"}),
+        1982.0,
+    );
+    assert_eq!(told(&silent), [""; 0], "a driver that is not recorded has not changed");
     let mut tree = near.clone();
     tree.servers.clear();
     assert_eq!(told(&tree), [""; 0], "a tree does not show the flags of its servers");
@@ -423,13 +489,6 @@ fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
-    let silent = side(
-        "silent",
-        "vllm serve m --dtype bfloat16 --max-num-batched-tokens 4096",
-        json!({"host": "a"}),
-        1982.0,
-    );
-    assert_eq!(told(&silent), [""; 0], "a driver that is not recorded has not changed");
     fs::create_dir(folder.path().join("results")).expect("a folder");
     Experiment::default().write(&folder.path().join("results/k"));
     let cases: [(&[&str], i32, &str); 15] = [

@@ -1,7 +1,7 @@
-//! Pairs the points of the two sides that agree in every setting that either side varies.
+//! Pairs the points of the two sides that agree in every setting that either side varies, and in the workload that these settings make.
 
 use crate::charts::multiples::order;
-use crate::findings::variation::{bare_name, settings, varying};
+use crate::findings::variation::{bare_name, follows_from, length, settings, varies, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -32,7 +32,8 @@ pub struct PointPair<'p> {
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatches<'p> {
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
-    let keys = keys((base, &in_base), (new, &in_new));
+    let keys = keys([(base, &in_base), (new, &in_new)]);
+    let (lone_in_base, lone_in_new) = (with_workload(base, &in_base, &keys), with_workload(new, &in_new, &keys));
     let mut new_by_key = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
@@ -57,7 +58,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
             (points, other) => {
                 let has_failed = other.is_none() && failed_in_new.contains(&key);
                 let lone = if has_failed { &mut failed_new } else { &mut only_base };
-                lone.extend(points.iter().map(|point| settings(&in_base, point.row)));
+                lone.extend(points.iter().map(|point| settings(&lone_in_base, point.row)));
             }
         }
     }
@@ -67,7 +68,10 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
     });
     let left = left.ordered_by(|(a, _), (b, _)| order(&by_new, a.row, b.row).then(a.row.cmp(&b.row)));
     let (failed_base, only_new): (Vec<_>, Vec<_>) = left.partition(|(_, has_failed)| *has_failed);
-    let named = |points: Vec<(&Point, bool)>| points.iter().map(|(point, _)| settings(&in_new, point.row)).collect();
+    let named = |points: Vec<(&Point, bool)>| {
+        let named = points.iter().map(|(point, _)| settings(&lone_in_new, point.row));
+        named.collect()
+    };
     PointMatches {
         pairs,
         only_base,
@@ -78,21 +82,121 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
     }
 }
 
+/// The points of a side, and the settings that it varies.
+type Varied<'p> = (&'p Points<'p>, &'p [&'p Column]);
+
 /// The names of the settings that either side varies. Of settings that change together, one to one, on both sides, only the first is kept.
-fn keys(base: (&Points<'_>, &[&Column]), new: (&Points<'_>, &[&Column])) -> BTreeSet<String> {
-    let follow = |(points, varied): (&Points<'_>, &[&Column]), names: [&String; 2]| {
-        let [one, other] = names.map(|name| varied.iter().find(|column| full_name(column) == *name));
+/// One of the workload must change in one way on both sides, because an edited plan may link other values. A combination of loads may be
+/// renamed, so its name is kept only where the other settings leave its points alike.
+fn keys(sides: [Varied<'_>; 2]) -> BTreeSet<String> {
+    let columns = sides.map(|(points, _)| columns_of(points));
+    let follow = |side: usize, names: [&String; 2]| {
+        let points = sides[side].0;
+        // For a single point, `varying` has its load and its lengths.
+        let is_varied =
+            |column: &&&Column| points.points.len() == 1 && is_in(sides[side].1, column) || varies(points, column);
+        let [one, other] = names.map(|name| columns[side].get(name).filter(is_varied));
         one.zip(other)
             .is_some_and(|(one, other)| points.is_one_to_one(one, other))
     };
+    let varied = || sides.iter().flat_map(|(_, varied)| varied.iter().copied());
+    let follows = |kept: &[String], name: &String| {
+        let mut earlier = kept.iter();
+        earlier.any(|earlier| (0..2).all(|side| follow(side, [earlier, name])))
+    };
+    let is_of_client = |column: &&Column| {
+        let is_of_bench = column.section == Section::Bench && !column.is_combo();
+        is_of_bench && !is_of_workload(column)
+    };
     let mut kept: Vec<String> = Vec::new();
-    for name in base.1.iter().chain(new.1).map(|column| full_name(column)) {
-        let follows = |earlier: &String| follow(base, [earlier, &name]) && follow(new, [earlier, &name]);
-        if !kept.iter().any(follows) {
+    for name in varied().filter(is_of_client).map(full_name) {
+        if !follows(&kept, &name) {
+            kept.push(name);
+        }
+    }
+    for name in workload_settings(sides, &columns) {
+        if !kept.iter().any(|earlier| are_linked_alike(sides, [earlier, &name])) {
+            kept.push(name);
+        }
+    }
+    let is_of_server = |column: &&Column| column.section == Section::Serve;
+    for name in varied().filter(is_of_server).map(full_name) {
+        if !follows(&kept, &name) {
+            kept.push(name);
+        }
+    }
+    let of_load = |column: &&Column| column.section == Section::Bench && column.is_combo();
+    for name in varied().filter(of_load).map(full_name) {
+        let is_implied = |side: usize| {
+            let others = kept.iter().filter_map(|name| columns[side].get(name).copied());
+            let others = others.filter(|column| column.section == Section::Bench).collect_vec();
+            let combo = columns[side].get(&name);
+            combo.is_none_or(|combo| follows_from(sides[side].0, &others, combo))
+        };
+        if !(0..2).all(is_implied) {
             kept.push(name);
         }
     }
     kept.into_iter().collect()
+}
+
+fn is_in(columns: &[&Column], column: &Column) -> bool {
+    columns.iter().any(|other| other.name == column.name)
+}
+
+/// The names of the settings of the workload that a side varies, and of lengths that differ between the sides. Those that a combination or
+/// another setting implies count if both sides record them.
+fn workload_settings(sides: [Varied<'_>; 2], columns: &[BTreeMap<String, &Column>; 2]) -> Vec<String> {
+    let is_known = |side: usize, name: &String| {
+        let mut points = sides[side].0.points.iter();
+        let column = columns[side].get(name);
+        column.is_some_and(|column| points.any(|point| !column.cells.at(point.row).is_missing()))
+    };
+    let has_several = |name: &String| values(sides, name).iter().unique().count() > 1;
+    let counts = |&(name, column): &(&String, &&Column)| {
+        let is_listed = |side: usize| {
+            columns[side]
+                .get(name)
+                .is_some_and(|column| is_in(sides[side].1, column))
+        };
+        let varies_in = |side: usize| {
+            columns[side]
+                .get(name)
+                .is_some_and(|column| varies(sides[side].0, column))
+        };
+        let matters = || length(column).is_some() || (0..2).any(varies_in);
+        (0..2).any(is_listed) || (0..2).all(|side| is_known(side, name)) && matters() && has_several(name)
+    };
+    let all = columns.iter().flatten().filter(|(_, column)| is_of_workload(column));
+    all.filter(counts).map(|(name, _)| name.clone()).unique().collect()
+}
+
+/// Returns true for a setting of the workload, except those that describe the client in a result, such as a label.
+fn is_of_workload(column: &Column) -> bool {
+    column.is_of_workload() && !ECHOED.contains(&bare_name(column).as_str())
+}
+
+/// Returns true if each value of one setting goes with one value of the other, and vice versa, over the points of both sides together.
+fn are_linked_alike(sides: [Varied<'_>; 2], names: [&String; 2]) -> bool {
+    let [one, other] = names.map(|name| values(sides, name));
+    let count = one.iter().zip(&other).unique().count();
+    one.iter().unique().count() == count && other.iter().unique().count() == count
+}
+
+/// The values of a setting at all points of both sides.
+fn values(sides: [Varied<'_>; 2], name: &str) -> Vec<String> {
+    let of_side = |(points, _): Varied<'_>| {
+        let value = values_of(points, &BTreeSet::from([name.to_owned()]));
+        points.points.iter().flat_map(value).collect_vec()
+    };
+    sides.into_iter().flat_map(of_side).collect()
+}
+
+/// The varied settings of a side, and the keys of its workload, which distinguish its points from those of the other side.
+fn with_workload<'t>(points: &Points<'t>, varied: &[&'t Column], keys: &BTreeSet<String>) -> Vec<&'t Column> {
+    let of_workload = settings_of(points).filter(|column| is_of_workload(column) && keys.contains(&full_name(column)));
+    let all = varied.iter().copied().chain(of_workload);
+    all.unique_by(|column| full_name(column)).collect()
 }
 
 /// The points without a valid run, by their values of the keys. A search that cut every run of a point had its verdict, so the point has not
@@ -129,7 +233,7 @@ fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<St
 
 /// Returns a function that gives the values of a point in these settings.
 pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
-    let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (full_name(column), column)).collect();
+    let columns = columns_of(points);
     let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
     move |point| {
         let value = |column: &Option<&Column>| {
@@ -146,6 +250,11 @@ fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
     let is_echo = |column: &Column| column.section == Section::Metric && ECHOED.contains(&column.name.as_str());
     let columns = points.runs.columns().iter();
     columns.filter(move |column| column.section.is_parameter() || is_echo(column))
+}
+
+/// The settings of a table by their full names.
+fn columns_of<'t>(points: &Points<'t>) -> BTreeMap<String, &'t Column> {
+    settings_of(points).map(|column| (full_name(column), column)).collect()
 }
 
 /// A setting's name with the prefix `serve.` or `bench.`. A table has the prefix only if the name is ambiguous there, so the names in the

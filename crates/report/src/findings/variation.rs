@@ -175,14 +175,14 @@ pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
 }
 
 /// `in` or `out` if a column is the length of the prompts or of the answers.
-fn length(column: &Column) -> Option<String> {
+pub fn length(column: &Column) -> Option<String> {
     let short = short_name(&column.name);
     let is_length = matches!(column.section, Section::Bench) && matches!(short.as_str(), "in" | "out");
     is_length.then_some(short)
 }
 
 /// True if the values of a parameter have different texts among the points.
-fn varies(points: &Points<'_>, column: &Column) -> bool {
+pub fn varies(points: &Points<'_>, column: &Column) -> bool {
     let mut cells = points.points.iter().map(|point| column.cells.at(point.row));
     let Some(first) = cells.next().filter(|_| column.cells.same().is_none()) else {
         return false;

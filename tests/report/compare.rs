@@ -13,7 +13,7 @@ use vsweep::plan::{Limit, Params};
 use vsweep::report::Runs;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use vsweep::stats::{Margins, RequirementVerdict, Verdict};
-use vsweep::table::{Cell, RunRow, TableBuilder};
+use vsweep::table::{Cell, Filter, RunRow, TableBuilder};
 use vsweep::validity::{Code, Validity};
 
 /// Writes a result tree of `vllm bench sweep` with one folder for each load. Each run has a throughput and a p99 TTFT.
@@ -312,6 +312,38 @@ fn combinations_are_paired_by_their_settings() {
             .iter()
             .any(|change| change.name.starts_with("bench.combo"));
         assert_eq!(is_renamed, journal > 2, "{:?}", found.changes);
+    }
+}
+
+#[test]
+fn runs_that_both_sides_hold_count_once() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |name: &str, runs| {
+        let experiment = Experiment {
+            runs,
+            ..Experiment::default()
+        };
+        Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
+    };
+    let (earlier, copy, later) = (side("earlier", 3), side("copy", 3), side("later", 6));
+    let compared = |base: &Side, new: &Side| Comparison::of(base, new, &question(&[]));
+    let refused = compared(&earlier, &copy).expect_err("the same runs");
+    assert!(refused.contains("hold the same 3 runs"), "{refused}");
+    let own = later
+        .only(&Filter::parse_list("run>=3").expect("a condition"))
+        .expect("runs");
+    let figures = |found: &Comparison| format!("{:?}", found.points[0].figures);
+    for (base, new, expected, kept) in [
+        (&earlier, &later, (&earlier, &own), "base"),
+        (&later, &earlier, (&own, &earlier), "new"),
+    ] {
+        let found = compared(base, new).expect("a common point");
+        assert_eq!(
+            figures(&found),
+            figures(&compared(expected.0, expected.1).expect("a common point"))
+        );
+        let note = format!("the sides share 3 runs, which count in {kept} alone");
+        assert!(to_text(&found).contains(&note), "{}", to_text(&found));
     }
 }
 

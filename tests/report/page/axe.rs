@@ -91,6 +91,7 @@ fn axe_finds_no_violation() {
     let seqs = |count: u64| Experiment {
         servers: times(&[json!({})], "max_num_seqs", &[json!(count), json!(2 * count)]),
         loads: times(&[json!({})], "max_concurrency", &[json!(4), json!(32)]),
+        journal: count,
         ..Experiment::default()
     };
     seqs(4).write(&folder.join("old"));

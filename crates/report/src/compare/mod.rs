@@ -159,8 +159,12 @@ impl Comparison {
     /// Compares every point that both sides have.
     ///
     /// # Errors
-    /// If there is nothing to compare: no common point, or an asked metric that no common point has.
+    /// If there is nothing to compare: no run of its own on either side, no common point, or an asked metric that no common point has.
     pub fn of(base: &Side, new: &Side, question: &Question) -> Result<Comparison, String> {
+        // Frontiers are drawn as measured, so they keep the runs that both sides hold.
+        let frontiers = frontiers::sentences(base, new);
+        let ([base, new], shared) = side::set_apart(base, new)?;
+        let (base, new) = (&*base, &*new);
         let sides = (Points::of(&base.table), Points::of(&new.table));
         let PointMatches {
             pairs,
@@ -234,8 +238,9 @@ impl Comparison {
             own_margins: question.margins.own.clone(),
             changes,
             nodes: doubts::of_nodes(base, new, &pairs),
-            doubts: doubts::of_simulation(base, new)
+            doubts: shared
                 .into_iter()
+                .chain(doubts::of_simulation(base, new))
                 .chain(doubts::of_unfinished(base, new))
                 .chain(doubts::of_targets(base, new))
                 .chain(doubts::of_runs(&pairs))
@@ -243,7 +248,7 @@ impl Comparison {
                 .chain(doubts::of_lost_requests(&pairs, &sides))
                 .chain(doubts::of_neighbours(&sides))
                 .collect(),
-            frontiers: frontiers::sentences(base, new),
+            frontiers,
             points,
             only_base,
             only_new,

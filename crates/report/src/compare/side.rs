@@ -9,15 +9,19 @@ use crate::rows::{Runs, load};
 use crate::texts::status::unfinished;
 use itertools::Itertools;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_FACTS, read};
-use vsweep_base::ids::ServerId;
+use vsweep_base::ids::{Hash256, ServerId};
 use vsweep_base::units::show_many;
 use vsweep_plan::{ReportOptions, spelling};
-use vsweep_record::journal::{Directory, Machine, State};
+use vsweep_record::journal::{Directory, LineId, Machine, RunRecord, State};
 use vsweep_record::table::{Filter, Point, Points, Table, search_results};
+
+/// Identifies a run in every copy of its experiment: the line that began it, and the hash of its file if it has one.
+type Origin = (LineId, Option<Hash256>);
 
 /// The results of one side, and the known facts about their machine and servers.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +32,8 @@ pub struct Side {
     pub table: Table,
     /// Machine of each run, if known; empty if no machine is known.
     pub machines: Vec<Option<Machine>>,
+    /// The line that began each run, and the hash of its file; empty for results of other programs.
+    origins: Vec<Origin>,
     /// Noise of the machine that was known when the sweep began; empty for results of other programs.
     pub noise: Vec<MetricNoise>,
     /// Facts about the machine and the versions, by name.
@@ -62,6 +68,8 @@ impl Side {
         let (state, Runs { table, mut damaged, .. }, _) = load(directory, |_| ReportOptions::default())?;
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
+        let hash = |run: &RunRecord| run.file.as_ref().map(|file| file.sha256);
+        let origins = state.runs().map(|run| (run.rank.line, hash(run)));
         let manifest = read(&directory.manifest(), MOST_FACTS).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
@@ -71,6 +79,7 @@ impl Side {
         Ok(Side {
             name,
             machines,
+            origins: origins.collect(),
             noise: state.known_noise().to_vec(),
             facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
             servers: of_servers(&state),
@@ -127,8 +136,36 @@ impl Side {
         Side {
             table: self.table.select(rows),
             machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
+            origins: rows.iter().filter_map(|row| self.origins.get(*row).copied()).collect(),
             ..self.clone()
         }
+    }
+}
+
+/// The sides without the runs that both hold, and a note about these. If an experiment is copied and continued, its runs are no evidence
+/// against themselves. They stay on the side that has fewer others.
+///
+/// # Errors
+/// If neither side has other runs.
+pub fn set_apart<'s>(base: &'s Side, new: &'s Side) -> Result<([Cow<'s, Side>; 2], Option<String>), String> {
+    let [of_base, of_new] = [base, new].map(|side| side.origins.iter().collect::<HashSet<&Origin>>());
+    let own = |side: &Side, other: &HashSet<&Origin>| {
+        let rows = 0..side.origins.len();
+        rows.filter(|row| !other.contains(&side.origins[*row])).collect_vec()
+    };
+    let (only_base, only_new) = (own(base, &of_new), own(new, &of_base));
+    let shared = show_many((new.origins.len() - only_new.len()) as u64, "run");
+    let note = |side: &str| Some(format!("the sides share {shared}, which count in {side} alone"));
+    if only_new.len() == new.origins.len() {
+        return Ok(([Cow::Borrowed(base), Cow::Borrowed(new)], None));
+    }
+    match (only_base.len(), only_new.len()) {
+        (0, 0) => Err(format!(
+            "{} and {} hold the same {shared}, so one is a copy of the other; measure one of them anew",
+            base.name, new.name
+        )),
+        (more, fewer) if more > fewer => Ok(([Cow::Owned(base.select(&only_base)), Cow::Borrowed(new)], note("new"))),
+        _ => Ok(([Cow::Borrowed(base), Cow::Owned(new.select(&only_new))], note("base"))),
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
         let mut by_chance = two_regressed(0.95, (0.92, 0.99));
         assert_eq!(lead(&by_chance), None);
         (by_chance.is_limited, by_chance.unknown) = (comparison.is_limited, comparison.unknown);
-        assert_eq!(lead(&by_chance), None, "a limit that is not met is no reason");
+        assert_eq!(lead(&by_chance), None, "a limit that is not met gives no reason");
     }
 
     #[test]

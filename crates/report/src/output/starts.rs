@@ -375,14 +375,14 @@ mod tests {
     fn launches_of_points_that_left_the_plan_take_no_time() {
         let mut state = State::default();
         let session = SessionStarted {
-            plan: RecordedPlan::new("plan", String::new(), &[PointId("kept".into())], &[]),
+            plan: RecordedPlan::new("plan", String::new(), &[PointId("0123456789abcdef".into())], &[]),
             ..SessionStarted::default()
         };
         state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
         started(&mut state, "a", 1, &[0], (0, Some(60)));
         started(&mut state, "b", 2, &[0], (60, Some(120)));
-        measured(&mut state, "a", 1, "kept");
-        measured(&mut state, "b", 2, "gone");
+        measured(&mut state, "a", 1, "0123456789abcdef");
+        measured(&mut state, "b", 2, "fedcba9876543210");
         assert_eq!(SweepUsage::of(&state, None).in_words(), "1h 00m, 1 GPU-hours");
         let text = in_words(&state);
         assert_eq!(text.as_deref(), Some("1 in 1 server start, 25 % of it measuring"));

@@ -140,7 +140,7 @@ async fn perform(name: &str, vector: &Value) -> (scripted::HttpRequest, Sample) 
     let drive = move || {
         Generator::new(addresses, None)
             .expect("a loop")
-            .drive(&load, &mut |_| {})
+            .drive(&load)
     };
     let outcome = tokio::task::spawn_blocking(drive)
         .await

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         silence_timeout: Duration::from_secs(60),
         ..Load::default()
     };
-    let outcome = Generator::new(target.resolve()?, None)?.drive(&load, &mut |_| {})?;
+    let outcome = Generator::new(target.resolve()?, None)?.drive(&load)?;
     for sample in outcome.samples.in_order() {
         match &sample.error {
             Some(error) => println!("failed: {error}"),

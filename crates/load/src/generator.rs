@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vsweep_metrics::{LoadProgress, Nanos, Sample};
+use vsweep_metrics::{LoadProgress, Nanos};
 
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
@@ -128,14 +128,9 @@ impl Generator {
         self.stop.clone()
     }
 
-    /// Sends the load and awaits every answer. Calls `on_end` with each finished request.
-    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<LoadOutcome> {
-        self.drive_watched(load, &mut |progress| {
-            if let LoadProgress::Ended(sample, _) = progress {
-                on_end(sample);
-            }
-            ControlFlow::Continue(())
-        })
+    /// Sends the load and awaits every answer.
+    pub fn drive(&mut self, load: &Load) -> io::Result<LoadOutcome> {
+        self.drive_watched(load, &mut |_| ControlFlow::Continue(()))
     }
 
     /// Like `drive`, but `watch` can end the load. Requests in flight are then given up.

@@ -87,7 +87,7 @@ impl Batch {
                 silence_timeout: request_timeout,
                 ..Load::default()
             };
-            generator.drive(&load, &mut |_| {}).map_err(generator_failed)
+            generator.drive(&load).map_err(generator_failed)
         };
         thread::scope(|scope| {
             let pairs = generators.iter_mut().zip(&self.requests);

@@ -125,7 +125,7 @@ impl NativeRun {
         let began = Instant::now();
         loop {
             let load = self.load(vec![prompts.first.clone()], vec![0]);
-            let outcome = self.generator.drive(&load, &mut |_| {}).map_err(generator_failed)?;
+            let outcome = self.generator.drive(&load).map_err(generator_failed)?;
             let error = outcome
                 .samples
                 .iter()

@@ -200,7 +200,7 @@ impl Endpoint {
             silence_timeout: limit,
             ..Load::default()
         };
-        let outcome = control.drive(&load, &mut |_| {});
+        let outcome = control.drive(&load);
         let outcome = outcome.map_err(|error| NoAnswer::because(error.to_string()))?;
         let answers = outcome.samples.in_order().map(|sample| match sample.error {
             Some(reason) => Err(NoAnswer {

@@ -40,7 +40,7 @@ impl Probe {
         let thread = probing.spawn(move || {
             let (mut counts, began) = (ProbeCounts::default(), Instant::now());
             // At least one probe is sent, however short the run.
-            while let Ok(outcome) = generator.drive(&load, &mut |_| {}) {
+            while let Ok(outcome) = generator.drive(&load) {
                 for sample in outcome.samples.iter() {
                     match sample.is_ok() {
                         true => counts.latencies_s.push(seconds(sample.latency())),

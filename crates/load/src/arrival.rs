@@ -37,12 +37,6 @@ crate::one_of! {
 }
 
 impl Arrivals {
-    /// All requests at once.
-    pub const AT_ONCE: Arrivals = Arrivals {
-        rate: f64::INFINITY,
-        burstiness: 1.0,
-        ramp: None,
-    };
 
     /// Returns true if requests have their own due times, false if all are due at once.
     pub fn is_open(&self) -> bool {
@@ -122,6 +116,13 @@ impl Arrivals {
 mod tests {
     use super::*;
 
+    /// All requests at once.
+    const AT_ONCE: Arrivals = Arrivals {
+        rate: f64::INFINITY,
+        burstiness: 1.0,
+        ramp: None,
+    };
+
     #[test]
     fn the_length_of_a_ramp_varies_as_its_gaps_do() {
         let (shape, n) = (RampShape::Linear, 40);
@@ -131,7 +132,7 @@ mod tests {
                 start: 1.0,
                 end: 9.0,
             }),
-            ..Arrivals::AT_ONCE
+            ..AT_ONCE
         };
         let spans: Vec<f64> = (0..2000)
             .filter_map(|seed| ramp.due_seconds(n, seed).last().copied())
@@ -142,20 +143,20 @@ mod tests {
         assert!((0.9..1.1).contains(&ratio), "{ratio}");
         ramp.burstiness = f64::INFINITY;
         assert_eq!(ramp.span_deviation(n), 0.0, "equal gaps");
-        assert_eq!(Arrivals::AT_ONCE.span_deviation(n), 0.0);
+        assert_eq!(AT_ONCE.span_deviation(n), 0.0);
     }
 
     #[test]
     fn as_many_come_within_a_time_as_are_due_in_it() {
         let steady = Arrivals {
             rate: 0.7,
-            ..Arrivals::AT_ONCE
+            ..AT_ONCE
         };
         assert_eq!(
             [60.0, 1.0, 10.0].map(|seconds| steady.count_within(seconds)),
             [Some(42.0), Some(0.0), Some(7.0)]
         );
-        assert_eq!(Arrivals::AT_ONCE.count_within(60.0), None);
+        assert_eq!(AT_ONCE.count_within(60.0), None);
         for (shape, start, end) in [
             (RampShape::Linear, 1.0, 9.0),
             (RampShape::Exponential, 0.5, 40.0),
@@ -165,7 +166,7 @@ mod tests {
             let ramp = Arrivals {
                 burstiness: f64::INFINITY,
                 ramp,
-                ..Arrivals::AT_ONCE
+                ..AT_ONCE
             };
             let count = ramp.count_within(300.0).expect("a rate");
             let due = ramp.due_seconds(count as usize, 0);

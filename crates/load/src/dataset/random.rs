@@ -222,16 +222,15 @@ impl FromParam for RangeRatio {
 
     fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
         let given = json_of(value);
-        let ratio = match LengthSpread::deserialize(&given).ok() {
-            Some(LengthSpread::Same(ratio)) => Some(RangeRatio {
+        let ratio = match given.as_f64() {
+            Some(ratio) => Ok(RangeRatio {
                 input: ratio,
                 output: ratio,
             }),
-            Some(LengthSpread::Each(ratio)) => Some(ratio),
-            None => None,
+            None => RangeRatio::deserialize(&given),
         };
         let fits = |ratio: f64| (0.0..1.0).contains(&ratio);
-        let valid = ratio.filter(|ratio| fits(ratio.input) && fits(ratio.output));
+        let valid = ratio.ok().filter(|ratio| fits(ratio.input) && fits(ratio.output));
         valid.ok_or_else(|| {
             let given = if given.is_null() { value } else { &given };
             let name = param.name;
@@ -242,13 +241,7 @@ impl FromParam for RangeRatio {
     }
 }
 
-/// The forms of a [`RangeRatio`] in a parameter.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum LengthSpread {
-    Same(f64),
-    Each(RangeRatio),
-}
+
 
 /// Lengths of random requests in tokens, and the offsets of their first tokens in the vocabulary.
 #[derive(Debug)]

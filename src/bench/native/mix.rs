@@ -187,7 +187,7 @@ impl WholeLoad<'_> {
             .filter_map(|(key, value)| Some((self.table.find(key)?, value)));
         let inherited = known.filter(|(param, _)| {
             // A general length of the class replaces a specific one of the load, and a dataset of the class replaces the load's file.
-            let is_replaced = param.general().is_some_and(|general| own.contains_key(general))
+            let is_replaced = param.general.is_some_and(|general| own.contains_key(general))
                 || (param.name == PATH && own.contains_key(DATASET));
             names_of_class().any(|name| name == param.name) && !is_replaced
         });

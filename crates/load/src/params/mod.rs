@@ -21,7 +21,8 @@ pub struct Param {
     /// Type of its value.
     pub takes: Takes,
     help: &'static str,
-    general: Option<&'static str>,
+    /// The more general parameter that is used if this one is missing.
+    pub general: Option<&'static str>,
     default: Option<&'static str>,
     otherwise: Option<&'static str>,
     required: Option<&'static str>,
@@ -138,10 +139,7 @@ impl Param {
         Param { takes, help, ..self }
     }
 
-    /// The more general parameter that is used if this one is missing.
-    pub fn general(&self) -> Option<&'static str> {
-        self.general
-    }
+
 
     /// One line of help, with the more general parameter and the default in brackets.
     pub fn help(&self) -> String {

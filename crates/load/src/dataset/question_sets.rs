@@ -4,6 +4,7 @@ use super::kind::PATH;
 use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Traits};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(super) const SPEC_BENCH: Kind = Kind::of::<SpecBench>("spec_bench", "first questions of Spec-Bench");
@@ -62,12 +63,8 @@ impl Dataset for SpecBench {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let set = QuestionSet {
-            file: &self.path,
-            questions: ("turns", "/0"),
-            category: ("spec_bench_category", self.category.as_deref()),
-        };
-        set.draw(draw, self.output_len)
+        let category = ("spec_bench_category", self.category.as_deref());
+        draw_questions(draw, &self.path, ("turns", "/0"), category, self.output_len)
     }
 }
 
@@ -86,53 +83,41 @@ impl Dataset for SpeedBench {
                 "{folder} is not a folder; give the one that holds {subset}.jsonl"
             ));
         }
-        let set = QuestionSet {
-            file: &self.folder.join(format!("{subset}.jsonl")),
-            questions: ("messages", "/0/content"),
-            category: ("speed_bench_category", self.category.as_deref()),
-        };
-        set.draw(draw, self.output_len)
+        let file = self.folder.join(format!("{subset}.jsonl"));
+        let category = ("speed_bench_category", self.category.as_deref());
+        draw_questions(draw, &file, ("messages", "/0/content"), category, self.output_len)
     }
 }
 
-/// A file of questions, and the category that is wanted.
-struct QuestionSet<'a> {
-    file: &'a Path,
-    /// The column of a row's questions, and the JSON pointer to the first question in it.
-    questions: (&'a str, &'a str),
-    /// The parameter that chooses a category, and its value; `None` for all questions.
-    category: (&'a str, Option<&'a str>),
+/// Draws the first questions of a file. `column` holds the questions of a row, and `first` is the JSON pointer to the first one in it. The
+/// `parameter` chooses a `category`; without one, all rows are used. A category without rows is an error.
+fn draw_questions(
+    draw: &Draw<'_>,
+    file: &Path,
+    (column, first): (&str, &str),
+    (parameter, category): (&str, Option<&str>),
+    output_len: u64,
+) -> Result<Vec<Item>, String> {
+    let rows = rows::read(file)?;
+    let wanted = rows
+        .iter()
+        .filter(|row| category.is_none() || category_of(row) == category);
+    let wanted: Vec<&DataRow> = wanted.collect();
+    if let (Some(category), []) = (category, wanted.as_slice()) {
+        let known: BTreeSet<&str> = rows.iter().filter_map(category_of).collect();
+        return Err(format!(
+            "{} has no question of category \"{category}\"; set {parameter} to one of: {}",
+            file.display(),
+            Vec::from_iter(known).join(", ")
+        ));
+    }
+    draw.each_row(wanted, |index, row| {
+        let question = row.fields.get(column).and_then(|asked| asked.pointer(first)?.as_str());
+        let problem = || row.wrong(&format!("no text in \"{column}\"; correct or remove the line"));
+        draw.text_item(index, question.ok_or_else(problem)?.to_owned(), output_len)
+    })
 }
 
-impl QuestionSet<'_> {
-    fn draw(&self, draw: &Draw<'_>, output_len: u64) -> Result<Vec<Item>, String> {
-        let rows = rows::read(self.file)?;
-        draw.each_row(self.wanted(&rows)?, |index, row| {
-            let (column, first) = self.questions;
-            let question = row.fields.get(column).and_then(|asked| asked.pointer(first)?.as_str());
-            let problem = || row.wrong(&format!("no text in \"{column}\"; correct or remove the line"));
-            draw.text_item(index, question.ok_or_else(problem)?.to_owned(), output_len)
-        })
-    }
-
-    /// Returns the rows of the category, or an error if there are none.
-    fn wanted<'r>(&self, rows: &'r [DataRow]) -> Result<Vec<&'r DataRow>, String> {
-        let (parameter, category) = self.category;
-        let Some(category) = category else {
-            return Ok(rows.iter().collect());
-        };
-        let of = |row: &'r DataRow| row.fields.get("category").and_then(Value::as_str);
-        let wanted: Vec<&DataRow> = rows.iter().filter(|row| of(row) == Some(category)).collect();
-        if wanted.is_empty() {
-            let mut known: Vec<&str> = rows.iter().filter_map(of).collect();
-            known.sort_unstable();
-            known.dedup();
-            return Err(format!(
-                "{} has no question of category \"{category}\"; set {parameter} to one of: {}",
-                self.file.display(),
-                known.join(", ")
-            ));
-        }
-        Ok(wanted)
-    }
+fn category_of(row: &DataRow) -> Option<&str> {
+    row.fields.get("category").and_then(Value::as_str)
 }

@@ -5,9 +5,8 @@
 
 use super::endless::Take;
 use super::{Dataset, Draw, Item, Material, PromptParams, Sampling, Traits, draw_endlessly};
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, Builder};
 use vsweep_metrics::rng::Shares;
 
@@ -61,16 +60,12 @@ impl Mix {
                 let (dataset, thread) = (class.dataset.clone(), Builder::new().name("vsweep-class".to_owned()));
                 let drawing = thread.spawn_scoped(scope, move || draw_into(&*dataset, &draw, first, &give));
                 match drawing {
-                    Ok(_) => Ok(ClassSource {
-                        parts,
-                        received: VecDeque::new(),
-                    }),
+                    Ok(_) => Ok(parts.into_iter().flatten()),
                     Err(error) => Err(format!("cannot start drawing: {error}; raise the limit of processes")),
                 }
             };
             let sources = self.classes.iter().enumerate();
-            let sources: Result<Vec<ClassSource>, String> =
-                sources.map(|(place, class)| source(place, class)).collect();
+            let sources: Result<Vec<_>, String> = sources.map(|(place, class)| source(place, class)).collect();
             interleave(sources?, &shares, take)
         })
     }
@@ -115,48 +110,31 @@ impl Class {
     }
 }
 
-/// The requests of one class, which another thread draws.
-struct ClassSource {
-    parts: Receiver<Result<Vec<Item>, String>>,
-    received: VecDeque<Item>,
-}
-
-impl ClassSource {
-    /// Returns the next request, or `None` if there are no more.
-    fn next(&mut self) -> Result<Option<Item>, String> {
-        while self.received.is_empty() {
-            match self.parts.recv() {
-                Ok(part) => self.received.extend(part?),
-                Err(_) => return Ok(None),
-            }
-        }
-        Ok(self.received.pop_front())
-    }
-}
+/// A request of a class, or the error that ended the drawing.
+type Drawn = Result<Item, String>;
 
 /// Draws the requests of a class, and sends them until the receiver is dropped.
-fn draw_into(
-    dataset: &dyn Dataset,
-    draw: &Draw<'_>,
-    first: Option<usize>,
-    give: &SyncSender<Result<Vec<Item>, String>>,
-) {
-    let drawn = draw_endlessly(dataset, draw, first, &mut |part| Ok(give.send(Ok(part)).is_ok()));
-    if let Err(error) = drawn {
+fn draw_into(dataset: &dyn Dataset, draw: &Draw<'_>, first: Option<usize>, give: &SyncSender<Vec<Drawn>>) {
+    let mut take = |part: Vec<Item>| Ok(give.send(part.into_iter().map(Ok).collect()).is_ok());
+    if let Err(error) = draw_endlessly(dataset, draw, first, &mut take) {
         // The receiver is dropped once enough was taken.
-        let _ = give.send(Err(error));
+        let _ = give.send(vec![Err(error)]);
     }
 }
 
 /// Passes on the requests of all classes in the order that `shares` determines. Dropping the sources ends their drawing.
-fn interleave(mut sources: Vec<ClassSource>, shares: &Shares, take: &mut Take<'_>) -> Result<(), String> {
+fn interleave(
+    mut sources: Vec<impl Iterator<Item = Drawn>>,
+    shares: &Shares,
+    take: &mut Take<'_>,
+) -> Result<(), String> {
     let mut next = 0;
     let mut is_over = false;
     while !is_over {
         let mut part = Vec::with_capacity(PART);
         while part.len() < PART && !is_over {
             let class = shares.at(next);
-            match sources[class].next()? {
+            match sources[class].next().transpose()? {
                 Some(item) => part.push(Item {
                     // Each class numbers its requests from 0.
                     id: item.id.as_ref().map(|_| next.to_string()),

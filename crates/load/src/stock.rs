@@ -136,10 +136,7 @@ pub struct Requests {
 struct StoredRequest {
     offset: u64,
     length: u32,
-    sequences: u32,
-    prompt_len: u64,
-    output_len: u64,
-    audio_s: f64,
+    properties: Properties,
 }
 
 /// Properties of a request besides its bytes.
@@ -187,31 +184,22 @@ impl Requests {
         self.entries.push(StoredRequest {
             offset: self.bytes.push(&request.bytes),
             length: u32::try_from(request.bytes.len()).unwrap_or(u32::MAX),
-            sequences: request.sequences,
-            prompt_len: request.prompt_len,
-            output_len: request.output_len,
-            audio_s: request.audio_s,
+            properties: Properties::of(request),
         });
     }
 
     /// Returns the number of prompt tokens of each request, in order.
     pub fn prompt_lens(&self) -> impl Iterator<Item = u64> {
-        self.entries.iter().map(|entry| entry.prompt_len)
+        self.entries.iter().map(|entry| entry.properties.prompt_len)
     }
 
     /// Returns the number of output tokens that each request asks for, in order; 0 if it asks for none, or if it is unknown.
     pub fn output_lens(&self) -> impl Iterator<Item = u64> {
-        self.entries.iter().map(|entry| entry.output_len)
+        self.entries.iter().map(|entry| entry.properties.output_len)
     }
 
     pub(super) fn properties(&self, index: usize) -> Properties {
-        let entry = self.entries[index];
-        Properties {
-            sequences: entry.sequences,
-            prompt_len: entry.prompt_len,
-            output_len: entry.output_len,
-            audio_s: entry.audio_s,
-        }
+        self.entries[index].properties
     }
 
     /// The bytes of a request, read into `buffer` if they are in the file.

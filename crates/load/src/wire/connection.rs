@@ -33,10 +33,8 @@ impl Connection {
         token: Token,
         exchange: Exchange,
     ) -> io::Result<Connection> {
-        let mut transport = Transport::new(TcpStream::connect(address)?, tls)?;
-        transport.register(registry, token)?;
         Ok(Connection {
-            transport,
+            transport: Transport::new(TcpStream::connect(address)?, tls, registry, token)?,
             is_open: false,
             carries: None,
             writing: None,

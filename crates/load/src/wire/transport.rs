@@ -67,18 +67,15 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Transport {
-    pub fn new(tcp: TcpStream, tls: Option<&Tls>) -> io::Result<Transport> {
+    /// Takes over a connection that is being opened. The event loop gets its events under `token`.
+    pub fn new(mut tcp: TcpStream, tls: Option<&Tls>, registry: &Registry, token: Token) -> io::Result<Transport> {
         let tls = tls.map(|tls| ClientConnection::new(tls.config.clone(), tls.name.clone()));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Box::new);
         if tls.is_none() {
             ask_for_stamps(&tcp);
         }
+        tcp.register(registry, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Transport { tcp, tls })
-    }
-
-    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        self.tcp
-            .register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
     pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {

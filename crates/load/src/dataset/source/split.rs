@@ -56,7 +56,10 @@ pub(in crate::dataset) fn choose(
         Some(subset) => select(&data, |name| {
             words(name).any(|word| word == subset) || folder(name) == subset
         }),
-        None => first_found(&SUBSETS, |subset| select(&data, |name| folder(name) == subset)).unwrap_or(data.clone()),
+        None => {
+            let mut known = SUBSETS.iter().map(|subset| select(&data, |name| folder(name) == *subset));
+            known.find(|names| !names.is_empty()).unwrap_or(data.clone())
+        }
     };
     let folders = distinct(of_subset.iter().map(|name| folder(name)));
     if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
@@ -104,10 +107,7 @@ fn select<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a
     names.iter().copied().filter(|name| is_wanted(name)).collect()
 }
 
-/// Tries `words` in order, and returns the names that the first word with any selects.
-fn first_found<'a>(words: &[&str], select: impl Fn(&str) -> Vec<&'a String>) -> Option<Vec<&'a String>> {
-    words.iter().map(|word| select(word)).find(|names| !names.is_empty())
-}
+
 
 fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut folders: Vec<&str> = folders.collect();

@@ -13,6 +13,7 @@ use std::net::ToSocketAddrs;
 use std::path::Path;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
+use vsweep_base::units::show_count;
 
 /// Prints an exception as Python does, and returns the exit code 1.
 pub fn fail(file: &str, exception: &str) -> u8 {
@@ -101,7 +102,7 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     }
     let tokens = blocks * settings.limits.block_size;
     let longest = settings.limits.max_model_len;
-    let (size, length) = (thousands(tokens), thousands(longest));
+    let (size, length) = (show_count(tokens as u64), show_count(longest as u64));
     let concurrency = tokens as f64 / longest as f64;
     let message = format!(
         "GPU KV cache size: {size} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
@@ -205,12 +206,5 @@ fn hold_memory(settings: &ServerSettings, pid: u32) {
         let folder = folder.display();
         let message = format!("cannot note GPU memory in {folder}: {error}: make the folder writable");
         log::line(Source::Api, "WARNING", "simulator", &message);
-    }
-}
-
-fn thousands(number: usize) -> String {
-    match number {
-        0..1000 => number.to_string(),
-        _ => format!("{},{:03}", thousands(number / 1000), number % 1000),
     }
 }

@@ -38,7 +38,12 @@ pub(super) struct Roofline {
     kv: f64,
     /// Time of communication for a step, and for each of its tokens.
     link: (f64, f64),
-    drafts: Option<Drafts>,
+    /// Number of passes of a draft model in a step, one for each guess. Each pass is over all sequences.
+    draft_passes: f64,
+    /// Time of the arithmetic of such a pass, for each sequence.
+    draft_sequence: f64,
+    /// Time to read the draft model's weights.
+    draft_read: f64,
     /// Time to launch the kernels of a step with a prompt, and of one without.
     launches: (f64, f64),
     /// The host's time for a step and for each of its sequences.
@@ -54,16 +59,7 @@ impl CostModel {
     }
 }
 
-/// Speculative decoding: one pass of the draft model for each guess, over all sequences.
-#[derive(Debug, Clone, Copy)]
-struct Drafts {
-    /// Number of passes in a step.
-    passes: f64,
-    /// Time of the arithmetic of a pass, for each sequence.
-    sequence: f64,
-    /// Time to read the draft model's weights.
-    read: f64,
-}
+
 
 impl Roofline {
     pub fn of(cost: &CostModel) -> Roofline {
@@ -81,11 +77,8 @@ impl Roofline {
         let weight = factor / (gpu.bandwidth * constants.weights);
         // The output layer is only computed for sampled tokens.
         let head = (model.vocabulary * model.hidden) as f64;
-        let drafts = cost.speculation.as_ref().map(|guess| Drafts {
-            passes: guess.tokens as f64,
-            sequence: 2.0 * guess.parameters / (gpu.flops_16 * constants.matmul) / ranks,
-            read: guess.parameters * cost.weight_bytes * weight / ranks,
-        });
+        let guess = cost.speculation.as_ref();
+        let (draft_passes, drafter) = guess.map_or((0.0, 0.0), |guess| (guess.tokens as f64, guess.parameters));
         let layers = model.layers as f64;
         let launches = match cost.eager {
             true => (constants.eager_launch_s * layers, constants.eager_launch_s * layers),
@@ -105,7 +98,9 @@ impl Roofline {
             kv_bytes: cost.kv_bytes_per_gpu(),
             kv: 1.0 / (gpu.bandwidth * constants.kv),
             link: link(cost),
-            drafts,
+            draft_passes,
+            draft_sequence: 2.0 * drafter / (gpu.flops_16 * constants.matmul) / ranks,
+            draft_read: drafter * cost.weight_bytes * weight / ranks,
             launches,
             host: (constants.step_s, constants.sequence_s),
             stages: cost.pipeline_parallel,
@@ -128,9 +123,8 @@ impl Roofline {
         let arithmetic = self.attention * self.pair * part.pairs;
         let attention = arithmetic.max(self.kv * self.kv_bytes * part.kv_tokens);
         let communication = self.link.0 + self.link.1 * part.tokens as f64;
-        let drafting = self.drafts.filter(|_| part.samples > 0).map_or(0.0, |drafts| {
-            drafts.passes * ((drafts.sequence * part.sequences as f64).max(drafts.read) + DRAFT_OVERHEAD)
-        });
+        let pass = (self.draft_sequence * part.sequences as f64).max(self.draft_read) + DRAFT_OVERHEAD;
+        let drafting = if part.samples > 0 { self.draft_passes * pass } else { 0.0 };
         let host = self.host.0 + self.host.1 * work.sequences as f64;
         let has_prompt = work.tokens > work.samples;
         let launches = if has_prompt { self.launches.0 } else { self.launches.1 };

@@ -205,17 +205,7 @@ pub struct StartFactors {
     pub capture: f64,
 }
 
-impl Default for StartFactors {
-    fn default() -> StartFactors {
-        StartFactors {
-            import: 1.0,
-            load: 1.0,
-            compile_cold: 1.0,
-            compile_warm: 1.0,
-            capture: 1.0,
-        }
-    }
-}
+
 
 impl Default for Constants {
     fn default() -> Constants {
@@ -232,7 +222,13 @@ impl Default for Constants {
             eager_launch_s: 0.60e-3,
             link: 1.0,
             kv_blocks: 1.0,
-            start: StartFactors::default(),
+            start: StartFactors {
+                import: 1.0,
+                load: 1.0,
+                compile_cold: 1.0,
+                compile_warm: 1.0,
+                capture: 1.0,
+            },
         }
     }
 }

@@ -129,10 +129,10 @@ fn head(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-type Labels = Vec<(&'static str, String)>;
+
 
 /// Writes one sample, with its labels in alphabetical order as Python's client writes them.
-fn sample(page: &mut String, name: &str, mut labels: Labels, value: f64) {
+fn sample(page: &mut String, name: &str, mut labels: Vec<(&str, String)>, value: f64) {
     labels.sort_unstable();
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let label = |(key, value): &(&str, String)| format!("{key}=\"{}\"", escaped(value));
@@ -145,7 +145,7 @@ fn sample(page: &mut String, name: &str, mut labels: Labels, value: f64) {
 }
 
 /// Settings of an engine's KV cache, as labels.
-fn cache_config(app: &App, engine: usize) -> Labels {
+fn cache_config(app: &App, engine: usize) -> Vec<(&'static str, String)> {
     let (settings, limits) = (&app.settings, &app.settings.limits);
     let tokens = limits.num_blocks * limits.block_size;
     let concurrency = tokens as f64 / limits.max_model_len as f64;

@@ -13,16 +13,15 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The bytes of a chunk before and after its text.
-type Frame = (String, String);
+
 
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
     /// The bytes before the choice in every chunk.
     head: String,
-    /// Frame of each choice; `None` if its chunks differ in more than their text.
-    frames: Vec<Option<Frame>>,
+    /// Bytes of the chunks of each choice before and after their text; `None` if its chunks differ in more than their text.
+    frames: Vec<Option<(String, String)>>,
     out: Vec<u8>,
     ended: bool,
 }
@@ -70,7 +69,7 @@ impl futures_util::Stream for Chunks {
 
 impl Chunks {
     /// Returns the frame of all chunks of a choice but the last, if these differ only in their text.
-    fn frame(&mut self, index: usize) -> Option<Frame> {
+    fn frame(&mut self, index: usize) -> Option<(String, String)> {
         let answer = &self.answer;
         let echoes = answer.choices[index].echo.is_some();
         if answer.logprobs.is_some() || answer.token_ids || answer.continuous_usage || echoes {

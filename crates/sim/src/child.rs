@@ -1,7 +1,7 @@
 //! A process that looks to a supervisor like vLLM's `EngineCore`. It computes nothing. It has the name of that process, holds a shared
 //! memory segment, survives a killed parent, then outlives SIGTERM by a while, and leaves nothing behind after an orderly stop.
 
-use super::log::{self, Source};
+use super::log;
 use nix::sys::prctl;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -76,7 +76,7 @@ impl EngineProcess {
         }
         if pid != 0 && tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
             log::line(
-                Source::Api,
+                None,
                 "WARNING",
                 "utils.py:653",
                 &format!("[shutdown] Process manager: force killing remaining process EngineCore pid {pid}"),

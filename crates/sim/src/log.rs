@@ -2,21 +2,13 @@
 
 use std::io::Write;
 
-/// The process that a line names as its origin.
-#[derive(Debug, Clone, Copy)]
-pub enum Source {
-    /// The API server, which is this process.
-    Api,
-    /// The engine process, by its pid.
-    Engine(u32),
-}
-
-/// Writes `(APIServer pid=1) INFO 11-20 10:06:33 [file.py:1] message`, one such line for each line of the message.
-pub fn line(source: Source, level: &str, location: &str, message: &str) {
+/// Writes `(APIServer pid=1) INFO 11-20 10:06:33 [file.py:1] message`, one such line for each line of the message. The origin is the engine
+/// process with the pid `engine`; without one, it is the API server, which is this process.
+pub fn line(engine: Option<u32>, level: &str, location: &str, message: &str) {
     let now = jiff::Zoned::now().strftime("%m-%d %H:%M:%S").to_string();
-    let (name, pid) = match source {
-        Source::Api => ("APIServer", std::process::id()),
-        Source::Engine(pid) => ("EngineCore", pid),
+    let (name, pid) = match engine {
+        None => ("APIServer", std::process::id()),
+        Some(pid) => ("EngineCore", pid),
     };
     let mut out = std::io::stdout().lock();
     for text in message.split('\n') {
@@ -26,7 +18,7 @@ pub fn line(source: Source, level: &str, location: &str, message: &str) {
 
 /// Writes an INFO line of the API server.
 pub fn api(location: &str, message: &str) {
-    line(Source::Api, "INFO", location, message);
+    line(None, "INFO", location, message);
 }
 
 /// Writes a line of uvicorn, which has no prefix.

@@ -7,7 +7,7 @@ use super::config_file;
 use super::driver::{EngineEvent, EngineHandle, TimedFault, Truth};
 use super::fault::{self, After, Fault};
 use super::flags::{self, Flags, Refusal};
-use super::log::{self, Source};
+use super::log;
 use super::neighbours::Neighbour;
 use super::settings::ServerSettings;
 use super::start::{self, fail};
@@ -259,7 +259,7 @@ async fn run(
                 TimedFault::OutOfMemory => {
                     let exception = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has 1.12 GiB \
                                      of memory that is free.";
-                    log::line(Source::Engine(engine.pid()), "ERROR", "core.py:1249", &format!("EngineCore encountered a fatal error.\n{exception}"));
+                    log::line(Some(engine.pid()), "ERROR", "core.py:1249", &format!("EngineCore encountered a fatal error.\n{exception}"));
                     log::error(format_args!("(EngineCore pid={}) {exception}", engine.pid()));
                     engine.kill().await;
                 }
@@ -331,13 +331,13 @@ async fn fail_after_engine_death(app: &App) {
     app.is_engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);
     log::line(
-        Source::Api,
+        None,
         "WARNING",
         "core_client.py:817",
         "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
     );
     log::line(
-        Source::Api,
+        None,
         "ERROR",
         "async_llm.py:906",
         "AsyncLLM output_handler failed.\nvllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See \

@@ -6,7 +6,7 @@ use super::engine::gpu::GIB;
 use super::engine::memory::{Misfit, kv_blocks, out_of_memory};
 use super::fault::Fault;
 use super::gpus::{self, Holding};
-use super::log::{self, Source};
+use super::log;
 use super::phases::StartPhases;
 use super::settings::ServerSettings;
 use std::net::ToSocketAddrs;
@@ -56,7 +56,7 @@ pub fn initialization_failed() -> u8 {
 /// Prints the engine's exception as vLLM logs it, then the API server's, and returns the exit code.
 fn engine_failed(pid: u32, exception: &str) -> u8 {
     let message = format!("EngineCore failed to start.\n{exception}");
-    log::line(Source::Engine(pid), "ERROR", "core.py:1240", &message);
+    log::line(Some(pid), "ERROR", "core.py:1240", &message);
     log::error(format_args!("(EngineCore pid={pid}) {exception}"));
     initialization_failed()
 }
@@ -64,7 +64,7 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
 /// Simulates loading the model: the phases with their durations, log lines and failures. `Err` is the exit code.
 pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let (cache, phases) = (settings.graph_cache(), settings.phases());
-    let info = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
+    let info = |place: &str, message: &str| log::line(Some(pid), "INFO", place, message);
     let failed = |exception: String| engine_failed(pid, &exception);
 
     sleep(phases.import).await;
@@ -205,6 +205,6 @@ fn hold_memory(settings: &ServerSettings, pid: u32) {
     if let Err(error) = holding.write(folder) {
         let folder = folder.display();
         let message = format!("cannot note GPU memory in {folder}: {error}: make the folder writable");
-        log::line(Source::Api, "WARNING", "simulator", &message);
+        log::line(None, "WARNING", "simulator", &message);
     }
 }

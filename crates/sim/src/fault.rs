@@ -6,14 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use vsweep_base::units::parse_duration;
 
-/// The moment at which a timed fault occurs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
-    /// At the end of the first step after this many requests were admitted.
-    Requests(u64),
-    /// This long after the server is ready.
-    Time(Duration),
-}
+
 
 /// Declares the faults, each with its effect, its word and, if it takes an argument, the meaning of the argument and the function that
 /// parses it.
@@ -23,8 +16,10 @@ macro_rules! faults {
         #[derive(Debug, Clone, PartialEq)]
         pub enum Fault {
             $($(#[$doc])+ $fault $(($kind))?,)+
-            /// A fault that occurs at a certain moment.
-            Timed(TimedFault, After),
+            /// A fault that occurs at the end of the first step after this many requests were admitted.
+            AfterRequests(TimedFault, u64),
+            /// A fault that occurs this long after the server is ready.
+            AfterTime(TimedFault, Duration),
         }
 
         /// The word of every fault that is not timed, with the meaning of its argument; the meaning is empty if the fault takes no
@@ -111,10 +106,10 @@ fn flag(text: &str) -> Option<String> {
     Some(text.trim_start_matches('-').replace('-', "_"))
 }
 
-fn after(text: &str) -> Option<After> {
-    match text.parse() {
-        Ok(requests) => Some(After::Requests(requests)),
-        Err(_) => parse_duration(text).map(After::Time).ok(),
+fn timed(fault: TimedFault, after: &str) -> Option<Fault> {
+    match after.parse() {
+        Ok(requests) => Some(Fault::AfterRequests(fault, requests)),
+        Err(_) => Some(Fault::AfterTime(fault, parse_duration(after).ok()?)),
     }
 }
 
@@ -156,10 +151,9 @@ impl Fault {
         if meaning.is_empty() && argument.is_some() {
             return Err(format!("invalid fault '{text}': {kind} takes no argument"));
         }
-        let timed = TIMED.iter().find(|(word, _)| *word == kind);
         let argument = argument.or(meaning.is_empty().then_some(""));
-        let fault = argument.and_then(|argument| match timed {
-            Some((_, timed)) => Some(Fault::Timed(*timed, after(argument)?)),
+        let fault = argument.and_then(|argument| match TIMED.iter().find(|(word, _)| *word == kind) {
+            Some((_, fault)) => timed(*fault, argument),
             None => untimed(kind, argument),
         });
         fault.ok_or_else(|| format!("invalid fault '{text}': write {kind}:{meaning}"))
@@ -198,11 +192,13 @@ mod tests {
 
     #[test]
     fn a_fault_may_come_by_requests_by_time_or_by_chance() {
-        let hang = |after| Ok(Fault::Timed(TimedFault::Hang, after));
-        assert_eq!(Fault::parse("hang-after:7"), hang(After::Requests(7)));
+        assert_eq!(
+            Fault::parse("hang-after:7"),
+            Ok(Fault::AfterRequests(TimedFault::Hang, 7))
+        );
         assert_eq!(
             Fault::parse("hang-after:1500ms"),
-            hang(After::Time(Duration::from_millis(1500)))
+            Ok(Fault::AfterTime(TimedFault::Hang, Duration::from_millis(1500)))
         );
         assert!(
             Fault::parse("hang-after:200years").is_err(),

@@ -5,7 +5,7 @@ use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
 use super::driver::{EngineEvent, EngineHandle, TimedFault, Truth};
-use super::fault::{self, After, Fault};
+use super::fault::{self, Fault};
 use super::flags::{self, Flags, Refusal};
 use super::log;
 use super::neighbours::Neighbour;
@@ -161,8 +161,8 @@ fn start_driver(
     let mut pending_faults = Vec::new();
     for fault in &settings.faults {
         match *fault {
-            Fault::Timed(timed, After::Requests(after)) => pending_faults.push((after, timed)),
-            Fault::Timed(timed, After::Time(time)) => {
+            Fault::AfterRequests(timed, after) => pending_faults.push((after, timed)),
+            Fault::AfterTime(timed, time) => {
                 let sender = sender.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;

@@ -106,12 +106,7 @@ pub struct AnswerFaults {
     pub batch: u64,
 }
 
-impl AnswerFaults {
-    /// Returns true if the faults may change the returned tokens.
-    fn changes_tokens(&self) -> bool {
-        self.wrong + self.repeated + self.noise > 0.0
-    }
-}
+
 
 impl PendingAnswer {
     /// Counts the next `count` tokens of a choice as written, and returns their indices.
@@ -209,7 +204,8 @@ impl PendingAnswer {
 
     /// Id of a token of a choice.
     pub fn token(&self, choice: &Choice, index: usize) -> u32 {
-        match self.answer_faults.changes_tokens() {
+        let faults = &self.answer_faults;
+        match faults.wrong + faults.repeated + faults.noise > 0.0 {
             true => self.ranked(choice, index)[0].0,
             false => token_id(choice.seed, index, self.app.tokenizer.vocabulary()),
         }

@@ -132,7 +132,7 @@ impl ServerSettings {
         let seed = flags.float("sim_seed", flags.float("seed", 0.0)) as u64;
         let server = fingerprint(flags);
         let faults = own::faults(flags, environment, mix(seed ^ server))?;
-        let flags = &without_ignored(flags, &faults);
+        let flags = &flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())));
         let name = flags.model().unwrap_or("Qwen/Qwen3-0.6B").to_string();
         let model = find_model(&name)?;
         let gpu = match flags.text("sim_gpu") {
@@ -255,10 +255,7 @@ fn fingerprint(flags: &Flags) -> u64 {
     mix_text(0, &text)
 }
 
-/// Returns the flags without those that a fault makes the server ignore.
-fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
-    flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())))
-}
+
 
 /// Returns the model in a folder, or the model that a name means. A path that does not exist gets the Hugging Face library's error.
 fn find_model(name: &str) -> Result<Model, Refusal> {

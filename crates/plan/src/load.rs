@@ -173,10 +173,10 @@ fn settle_params_files(root: &mut Node, path: &Path, reader: &Reader<'_>) {
         for file in named.map(|entry| &mut entry.value) {
             let from = reader.folder_of(file.span);
             let Kind::Text(file) = &mut file.kind else { continue };
-            if let Ok(named) = interpolate::expand(file, &reader.world.vars)
+            if let Ok((named, _)) = interpolate::expand(file, &reader.world.vars)
                 && from != folder
             {
-                let named = from.join(named.text);
+                let named = from.join(named);
                 let settled = named.strip_prefix(folder).map(Path::to_path_buf);
                 let settled = settled.or_else(|_| std::path::absolute(&named)).unwrap_or(named);
                 *file = settled.to_string_lossy().replace("${", "$${");

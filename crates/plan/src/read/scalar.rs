@@ -94,12 +94,12 @@ impl Reader<'_> {
     /// cannot be expanded is reported, and returned as it is.
     pub(crate) fn expand(&mut self, text: &str, span: Span) -> String {
         match interpolate::expand(text, &self.world.vars) {
-            Ok(expanded) => {
-                for (name, value) in &expanded.used {
+            Ok((expanded, used)) => {
+                for (name, value) in used {
                     self.secrets.note(name, value);
                 }
-                self.secrets.note_text(&expanded.text);
-                expanded.text
+                self.secrets.note_text(&expanded);
+                expanded
             }
             Err(problem) => {
                 self.found.add(problem.at(span));

@@ -5,28 +5,23 @@ use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// A text with its references replaced, and the variables that were used.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Expansion {
-    /// The text.
-    pub text: String,
-    /// Variables of the environment with their values. Defaults are not among them.
-    pub used: Vec<(String, String)>,
-}
-
 /// An escaped `${`, or a reference with its content and, if it is closed, its brace.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
-/// Replaces every reference. The error describes the first reference that is malformed or cannot be resolved.
-pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expansion, Problem> {
-    let mut expanded = Expansion::default();
+/// Replaces every reference. Returns the text, and the variables that were used with their values; defaults are not among them. The error
+/// describes the first reference that is malformed or cannot be resolved.
+pub fn expand<'v>(
+    text: &str,
+    vars: &'v BTreeMap<String, String>,
+) -> Result<(String, Vec<(&'v String, &'v String)>), Problem> {
+    let (mut expanded, mut used) = (String::new(), Vec::new());
     let mut at = 0;
     for found in REFERENCE.captures_iter(text) {
         let reference = found.get_match();
-        expanded.text += &text[at..reference.start()];
+        expanded += &text[at..reference.start()];
         at = reference.end();
         let Some(inner) = found.get(1).map(|inner| inner.as_str()) else {
-            expanded.text += "${";
+            expanded += "${";
             continue;
         };
         let (name, default) = match inner.split_once(":-") {
@@ -44,13 +39,15 @@ pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expansion, 
             let remedy = format!("write a default without braces, or ${{{name}}} and set the variable");
             return Err(Problem::of(message, remedy));
         }
-        let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
+        let value = vars
+            .get_key_value(name)
+            .filter(|(_, value)| default.is_none() || !value.is_empty());
         match (value, default) {
-            (Some(value), _) => {
-                expanded.text += value;
-                expanded.used.push((name.to_string(), value.clone()));
+            (Some((name, value)), _) => {
+                expanded += value;
+                used.push((name, value));
             }
-            (None, Some(default)) => expanded.text += default,
+            (None, Some(default)) => expanded += default,
             (None, None) => {
                 let message = format!("the environment variable {name} is not set");
                 let remedy = format!("set it, or give a default: ${{{name}:-...}}");
@@ -58,8 +55,8 @@ pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expansion, 
             }
         }
     }
-    expanded.text += &text[at..];
-    Ok(expanded)
+    expanded += &text[at..];
+    Ok((expanded, used))
 }
 
 /// Returns true if a variable can have this name.
@@ -74,7 +71,7 @@ mod tests {
 
     fn text(text: &str) -> Result<String, String> {
         let vars = [("A", "x y"), ("EMPTY", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let expanded = expand(text, &vars.into()).map(|expanded| expanded.text);
+        let expanded = expand(text, &vars.into()).map(|(expanded, _)| expanded);
         expanded.map_err(|problem| problem.message)
     }
 

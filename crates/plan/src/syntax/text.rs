@@ -86,7 +86,7 @@ pub fn with_judging_values(text: String, format: Format, vars: &BTreeMap<String,
 fn find_references(node: &Node, vars: &BTreeMap<String, String>, found: &mut Vec<(Span, String)>) {
     match &node.kind {
         Kind::Text(text) => {
-            let expanded = interpolate::expand(text, vars).map(|expanded| expanded.text.replace("${", "$${"));
+            let expanded = interpolate::expand(text, vars).map(|(expanded, _)| expanded.replace("${", "$${"));
             let changed = expanded.ok().filter(|expanded| expanded != text);
             found.extend(changed.map(|expanded| (node.span, expanded)));
         }

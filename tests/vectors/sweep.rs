@@ -180,7 +180,8 @@ fn plot_fig_path(input: &Value) -> Outcome {
 fn comb_dir(input: &Value) -> Outcome {
     let further: Vec<String> = serde_json::from_value(input["extra"].clone()).expect("texts");
     let further: Vec<&str> = further.iter().map(String::as_str).collect();
-    let folder = vllm_sweep::folder(&record(&input["serve"]), &record(&input["bench"]), &further);
+    let (serve, bench) = (record(&input["serve"]), record(&input["bench"]));
+    let folder = vllm_sweep::folder_of([("SERVE-", &serve), ("BENCH-", &bench)], &further);
     Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
 }
 
@@ -341,7 +342,10 @@ fn folders(imported: &import::PlanImport) -> Vec<String> {
     let servers = matrix.servers().flat_map(|server| {
         let serve = record(&server.combo, &server.params);
         let points = matrix.points_of(&server);
-        let folders = points.map(|point| vllm_sweep::folder(&serve, &record(&point.combo, &point.params), &[]));
+        let folders = points.map(|point| {
+            let bench = record(&point.combo, &point.params);
+            vllm_sweep::folder_of([("SERVE-", &serve), ("BENCH-", &bench)], &[])
+        });
         folders.collect::<Vec<_>>()
     });
     servers.collect()

@@ -123,13 +123,9 @@ pub fn name(combo: &Combo) -> String {
     })
 }
 
-/// Returns the name of the folder of a server and a load, below the folder of their experiment. `further` are more parts of the name, such
-/// as `WL-` and `request_rate=4`. The name is empty if both combinations are empty and there are no more parts.
-pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
-    folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
-}
-
-/// Returns the name of the folder of two combinations, each with the word that precedes it in the name.
+/// Returns the name of the folder of two combinations, each with the word that precedes it in the name, below the folder of their
+/// experiment. `further` are more parts of the name, such as `WL-` and `request_rate=4`. The name is empty if both combinations are empty
+/// and there are no more parts.
 pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     let mut parts = Vec::new();
     for (side, combo) in sides {

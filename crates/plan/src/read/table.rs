@@ -4,7 +4,7 @@
 use super::Reader;
 use crate::written::{self, Definitions, ListOfWords, described};
 use crate::{Entry, Node, suggest};
-use regex::Regex;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
@@ -192,22 +192,7 @@ pub(crate) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + De
     })
 }
 
-/// Declares a key for a text that matches the regular expression `form`. Any other text is reported with this remedy.
-pub(crate) fn text<T: From<String> + Default>(form: &'static str, remedy: &'static str) -> Key<T> {
-    by::<String, T>(move |reader, node, what| {
-        let text = reader.text(node, what)?;
-        if !has_form(&text, form) {
-            reader.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
-        }
-        Some(text.into())
-    })
-}
 
-/// Returns true if the whole text matches a pattern.
-pub(crate) fn has_form(text: &str, form: &str) -> bool {
-    let whole = Regex::new(&format!("^(?:{form})$")).expect("a form is a regular expression");
-    whole.is_match(text)
-}
 
 impl<T> Key<T> {
     /// Sets the default value, which also takes the place of an invalid value.
@@ -313,7 +298,7 @@ macro_rules! table {
             use $crate::syntax::node::Node;
             use $crate::read::Reader;
             #[allow(unused_imports)]
-            use $crate::read::table::{KeySchema, Key, OpenTable, SchemaOf, Table, by, for_schema_only, key, maybe, one_of, part, text, whole};
+            use $crate::read::table::{KeySchema, Key, OpenTable, SchemaOf, Table, by, for_schema_only, key, maybe, one_of, part, whole};
 
             impl Default for $name {
                 fn default() -> Self {

@@ -1,6 +1,8 @@
 //! The `[slurm]` table: the resources that are requested from Slurm for each server start.
 
 use crate::{Kind, Node, Reader, table};
+use regex::Regex;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 table! {
@@ -19,7 +21,7 @@ table! {
         pub gres: Option<String>,
         /// Memory for each GPU, such as `200G`; for the start itself if it has no GPU. On many sites a start without this key gets the
         /// memory of the whole node.
-        pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount as Slurm does, such as 200G"),
+        pub memory_per_gpu: Option<String> = maybe::<String, _>(memory),
         /// Cores for each GPU; for the start itself if it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
         /// Limit of server starts of the same size that run at once. Default: no limit.
@@ -67,17 +69,29 @@ fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>
     })
 }
 
-/// Pattern of an amount of memory, such as `200G` or `65536` (MiB), or of an empty text.
-const MEMORY: &str = "(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?";
+fn memory(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
+    let text = reader.text(node, what)?;
+    if !is_amount(&text) {
+        let remedy = "write an amount as Slurm does, such as 200G";
+        reader.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
+    }
+    Some(text)
+}
+
+/// Returns true for an amount of memory, such as `200G` or `65536` (MiB), and for an empty text.
+fn is_amount(text: &str) -> bool {
+    static AMOUNT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("^(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?$").expect("a pattern"));
+    AMOUNT.is_match(text)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::table::has_form;
 
     #[test]
     fn amounts_are_those_of_slurm() {
-        let is_amount = |text: &str| has_form(text, MEMORY);
+
         assert!(["200G", "65536", "1t", "200GB", ""].into_iter().all(is_amount));
         let wrong = ["lots", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"];
         assert!(!wrong.into_iter().any(is_amount));

@@ -2,6 +2,7 @@
 
 use super::written::{any_of, words};
 use std::collections::BTreeMap;
+use vsweep_strategy::search::{Spacing, Vary};
 
 any_of! {
     /// A command line: a string split as a shell would, or a list of words.
@@ -67,11 +68,11 @@ any_of! {
 
 words! {
     /// Spacing of a range with a `count`.
-    pub enum Scale("Scale") {
+    impl Spacing("Scale") {
         /// Equal differences.
-        Linear = "linear",
+        "linear",
         /// Equal factors.
-        Log = "log",
+        "log",
     }
 }
 
@@ -85,10 +86,10 @@ words! {
 
 words! {
     /// The load parameter that a search varies.
-    pub enum Vary("Vary") {
+    impl Vary("Vary") {
         /// Requests in flight at once.
-        MaxConcurrency = "max_concurrency",
+        "max_concurrency",
         /// Requests a second.
-        RequestRate = "request_rate",
+        "request_rate",
     }
 }

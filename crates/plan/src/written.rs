@@ -95,7 +95,7 @@ pub(super) trait ListOfWords {
 }
 
 /// Declares a closed list of words of the plan: an enum with a word for each entry. The entry after `default` is used if the plan has no
-/// word.
+/// word. With `impl`, declares the words of an enum of another room.
 macro_rules! words {
     (
         $(#[doc = $about:literal])+
@@ -118,6 +118,15 @@ macro_rules! words {
             }
         )?
 
+        words! {
+            $(#[doc = $about])+
+            impl $name($title) { $($(#[doc = $meaning])+ $word,)+ }
+        }
+    };
+    (
+        $(#[doc = $about:literal])+
+        impl $name:ident($title:literal) { $($(#[doc = $meaning:literal])+ $word:literal,)+ }
+    ) => {
         impl $crate::written::ListOfWords for $name {
             const WORDS: &'static [(&'static str, &'static str)] = &[$(($word, concat!($($meaning),+)),)+];
         }

@@ -2,7 +2,6 @@
 //! significant digits, so that a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
 
 use super::{FromNode, Reader, table};
-use crate::forms::Scale;
 use crate::{Kind, Node, Problem};
 use serde_json::{Number, Value};
 use vsweep_base::units::show_count;
@@ -23,7 +22,7 @@ table! {
         /// Number of values, both ends included. Between whole ends the values are rounded to whole numbers.
         count: Option<u32> = maybe::<u32, _>(|reader, node, what| reader.whole(node, what, 2..=u32::MAX)),
         /// Spacing of `count` values: `linear` (default) or `log`.
-        scale: Option<Spacing> = one_of::<Scale, _>(),
+        scale: Option<Spacing> = one_of::<Spacing, _>(),
     }
 }
 

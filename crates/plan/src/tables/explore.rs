@@ -1,6 +1,5 @@
 //! The `[explore]` table: the settings of an exploration, which chooses loads between one request at a time and a saturated server.
 
-use crate::forms::{Scale, Vary as VaryWord};
 use crate::{FromNode, Node, Reader, table};
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
@@ -10,14 +9,14 @@ table! {
     #[derive(Debug)]
     pub struct ExploreTable("ExploreTable", "explore.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.
-        vary: Option<Vary> = one_of::<VaryWord, _>().required(
+        vary: Option<Vary> = one_of::<Vary, _>().required(
             "[explore] does not say what to vary",
             "add vary = \"max_concurrency\" or \"request_rate\"",
         ),
         /// Number of loads including both ends, 2 to 1000. Default: 10.
         levels: u32 = whole(2..=1000).or(10u32),
         /// Spacing of the first half of the levels: `log` (default) or `linear`.
-        spacing: Option<Spacing> = by::<Scale, _>(spacing),
+        spacing: Option<Spacing> = by::<Spacing, _>(spacing),
         /// Requests in flight at the saturated end, from 2. A value above the server's `max_num_seqs` is enough. Default: 1024.
         max_concurrency: u32 = whole(2..=1_000_000).or(1024u32),
     }

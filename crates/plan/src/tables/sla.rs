@@ -1,6 +1,6 @@
 //! The `[sla]` table, and the bounds of metrics in targets and assertions.
 
-use crate::forms::{Scalar, Vary as VaryWord};
+use crate::forms::Scalar;
 use crate::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, THROUGHPUTS, Target, Vary};
@@ -12,7 +12,7 @@ table! {
     #[derive(Debug)]
     pub struct SlaTable("SlaTable", "sla.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.
-        vary: Option<Vary> = one_of::<VaryWord, _>().required(
+        vary: Option<Vary> = one_of::<Vary, _>().required(
             "[sla] does not say what to vary",
             "add vary = \"max_concurrency\" or \"request_rate\"",
         ),

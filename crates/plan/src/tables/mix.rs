@@ -68,9 +68,10 @@ impl Plan {
         let named = tables
             .flat_map(|tables| tables.children())
             .filter_map(|table| table.child("class"));
+        let has_mixed_combos = self.bench.combos.iter().any(|combo| combo.params.contains_key(MIX));
         for class in named {
             let Kind::Text(name) = &class.kind else { continue };
-            if known.contains(&name.as_str()) || self.has_mixed_combos() {
+            if known.contains(&name.as_str()) || has_mixed_combos {
                 continue;
             }
             // The class may be the one whose name cannot be read, unless it is a misspelling of another.
@@ -101,11 +102,6 @@ impl Plan {
         classes
             .filter_map(|class| Some(class.get("name")?.as_str()?.to_owned()))
             .collect()
-    }
-
-    /// Returns true if a combination has a mix.
-    fn has_mixed_combos(&self) -> bool {
-        self.bench.combos.iter().any(|combo| combo.params.contains_key(MIX))
     }
 }
 

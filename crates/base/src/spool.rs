@@ -26,6 +26,15 @@ pub struct Spool {
     is_stuck: bool,
 }
 
+/// Number of bytes that a spool keeps in memory by default.
+const MOST_IN_MEMORY: usize = 32 << 20;
+
+impl Default for Spool {
+    fn default() -> Spool {
+        Spool::new(MOST_IN_MEMORY)
+    }
+}
+
 impl Spool {
     /// Returns an empty spool that keeps its first `most` bytes in memory.
     pub fn new(most: usize) -> Spool {

@@ -120,12 +120,9 @@ fn clamped(tokens: u64) -> u32 {
     u32::try_from(tokens).unwrap_or(u32::MAX)
 }
 
-/// Maximum number of bytes of requests that are kept in memory.
-const MOST_IN_MEMORY: usize = 32 << 20;
-
 /// All requests of a load in order, written out before t0. The first requests are in one block of memory, the others in a file without a
 /// name, which the system deletes when the process ends. Sending from the file costs one read, usually from the system's cache.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Requests {
     entries: Vec<StoredRequest>,
     bytes: Spool,
@@ -155,15 +152,6 @@ impl Properties {
             prompt_len: request.prompt_len,
             output_len: request.output_len,
             audio_s: request.audio_s,
-        }
-    }
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Requests {
-            entries: vec![],
-            bytes: Spool::new(MOST_IN_MEMORY),
         }
     }
 }

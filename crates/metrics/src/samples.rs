@@ -6,28 +6,16 @@ use super::sample::Sample;
 use std::io::{self, Read};
 use vsweep_base::spool::Spool;
 
-/// Maximum number of bytes of timelines that are kept in memory.
-const MOST_IN_MEMORY: usize = 32 << 20;
 /// Bytes before each timeline: the index of its request and its length, four bytes each.
 const HEAD: usize = 8;
 
 /// Timelines of requests, each with the index of the request in its load.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Samples {
     spool: Spool,
     count: usize,
     /// Buffer for encoding the next timeline.
     bytes: Vec<u8>,
-}
-
-impl Default for Samples {
-    fn default() -> Self {
-        Samples {
-            spool: Spool::new(MOST_IN_MEMORY),
-            count: 0,
-            bytes: vec![],
-        }
-    }
 }
 
 impl Samples {

@@ -25,15 +25,30 @@ pub struct Histogram {
 impl Histogram {
     /// Histograms of TTFT, ITL and E2EL over the completed requests, by their names in results.
     pub fn of_samples(samples: &Samples) -> BTreeMap<&'static str, Histogram> {
-        let [mut ttft, mut itl, mut e2el] = [(); 3].map(|()| BucketCounts::default());
+        // Counts in the finest buckets, because millions of values are added. The lowest bucket counts the values of 0.
+        let [mut ttft, mut itl, mut e2el] = [(); 3].map(|()| vec![0; BUCKETS]);
         for sample in samples.ok() {
-            ttft.add(sample.ttft());
-            e2el.add(sample.latency());
-            sample.events.into_gaps().for_each(|gap| itl.add(gap));
+            ttft[finest_bucket(sample.ttft())] += 1;
+            e2el[finest_bucket(sample.latency())] += 1;
+            let gaps = sample.events.into_gaps();
+            gaps.for_each(|gap| itl[finest_bucket(gap)] += 1);
         }
         let named = [(Metric::Ttft, ttft), (Metric::Itl, itl), (Metric::E2el, e2el)];
-        let all = named.into_iter().map(|(metric, counts)| (metric.name(), counts.into()));
-        all.collect()
+        let all = named.into_iter();
+        all.map(|(metric, counts)| (metric.name(), Histogram::of_finest(counts)))
+            .collect()
+    }
+
+    fn of_finest(counts: Vec<u64>) -> Histogram {
+        let zeros = counts[0];
+        let buckets = (LOWEST..).zip(counts).skip(1).filter(|(_, count)| *count > 0);
+        let mut histogram = Histogram {
+            scale: FINEST,
+            zeros,
+            buckets: buckets.collect(),
+        };
+        histogram.shrink();
+        histogram
     }
 
     fn shrink(&mut self) {
@@ -114,49 +129,19 @@ impl Histogram {
     }
 }
 
-/// Counts in the finest buckets: an array, because millions of values are added.
-struct BucketCounts {
-    zeros: u64,
-    buckets: Vec<u64>,
-}
-
 /// Index of the lowest bucket. The shortest time above 0, a nanosecond, is in bucket -638.
 const LOWEST: i32 = -640;
 /// Number of buckets, which is enough for the longest time.
 const BUCKETS: usize = 2100;
 
-impl Default for BucketCounts {
-    fn default() -> Self {
-        BucketCounts {
-            zeros: 0,
-            buckets: vec![0; BUCKETS],
-        }
+/// Returns the place of a time among the finest buckets.
+fn finest_bucket(nanos: Nanos) -> usize {
+    if nanos == 0 {
+        return 0;
     }
-}
-
-impl BucketCounts {
-    fn add(&mut self, nanos: Nanos) {
-        if nanos == 0 {
-            self.zeros += 1;
-            return;
-        }
-        let ms = nanos as f64 / 1e6;
-        let bucket = (ms.log2() * 2f64.powi(FINEST)).floor() as i32;
-        self.buckets[(bucket - LOWEST) as usize] += 1;
-    }
-}
-
-impl From<BucketCounts> for Histogram {
-    fn from(counts: BucketCounts) -> Histogram {
-        let buckets = (LOWEST..).zip(counts.buckets).filter(|(_, count)| *count > 0);
-        let mut histogram = Histogram {
-            scale: FINEST,
-            zeros: counts.zeros,
-            buckets: buckets.collect(),
-        };
-        histogram.shrink();
-        histogram
-    }
+    let ms = nanos as f64 / 1e6;
+    let bucket = (ms.log2() * 2f64.powi(FINEST)).floor() as i32;
+    (bucket - LOWEST) as usize
 }
 
 #[cfg(test)]
@@ -166,9 +151,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(values: &[Nanos]) -> Histogram {
-        let mut counts = BucketCounts::default();
-        values.iter().for_each(|value| counts.add(*value));
-        counts.into()
+        let mut counts = vec![0; BUCKETS];
+        values.iter().for_each(|value| counts[finest_bucket(*value)] += 1);
+        Histogram::of_finest(counts)
     }
 
     /// Times over nine decades, some of them 0.

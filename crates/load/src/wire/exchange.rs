@@ -198,7 +198,7 @@ impl Exchange {
 
     /// Returns true if the connection can carry another request.
     pub fn keeps_alive(&self) -> bool {
-        self.response.is_done() && self.response.keeps_alive
+        self.response.is_done() && !self.response.closes
     }
 
     /// Returns the finished timeline. Without an output event, or with an error, `now` is used as the end.

@@ -7,8 +7,9 @@ use reqwest::StatusCode;
 const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ParseState {
+    #[default]
     Head,
     Length(u64),
     UntilClose,
@@ -25,7 +26,7 @@ enum ParseState {
 }
 
 /// One response being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Response {
     state: ParseState,
     head: Vec<u8>,
@@ -35,21 +36,8 @@ pub struct Response {
     pub metadata: Vec<u8>,
     /// Value of the header `Content-Type`.
     pub content_type: Vec<u8>,
-    /// True if the connection may carry another request.
-    pub keeps_alive: bool,
-}
-
-impl Default for Response {
-    fn default() -> Self {
-        Response {
-            state: ParseState::Head,
-            head: Vec::new(),
-            status: StatusCode::OK,
-            metadata: Vec::new(),
-            content_type: Vec::new(),
-            keeps_alive: true,
-        }
-    }
+    /// True if the connection cannot carry another request.
+    pub closes: bool,
 }
 
 impl Response {
@@ -64,7 +52,7 @@ impl Response {
         self.head.clear();
         self.metadata.clear();
         self.content_type.clear();
-        (self.status, self.keeps_alive) = (StatusCode::OK, true);
+        (self.status, self.closes) = (StatusCode::OK, false);
     }
 
     /// Returns true if the response is complete.
@@ -98,7 +86,7 @@ impl Response {
                     &[]
                 }
                 ParseState::Done => {
-                    self.keeps_alive = false;
+                    self.closes = true;
                     &[]
                 }
                 state => {
@@ -112,7 +100,7 @@ impl Response {
 
     /// Takes note that the connection has ended. Returns true if the response is complete.
     pub fn close(&mut self) -> bool {
-        self.keeps_alive = false;
+        self.closes = true;
         if self.state == ParseState::UntilClose {
             self.state = ParseState::Done;
         }
@@ -149,9 +137,9 @@ impl Response {
         self.metadata.extend_from_slice(header("metadata").unwrap_or_default());
         self.content_type
             .extend_from_slice(header("content-type").unwrap_or_default());
-        self.keeps_alive = match parsed.version {
-            Some(1) => !says("connection", "close"),
-            _ => says("connection", "keep-alive"),
+        self.closes = match parsed.version {
+            Some(1) => says("connection", "close"),
+            _ => !says("connection", "keep-alive"),
         };
         self.state = if self.status.is_informational() {
             ParseState::Head

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use vsweep::bench::Measurement;
 use vsweep::matrix::Matrix;
-use vsweep::metrics::confidence::Interval;
+use vsweep::metrics::confidence::interval;
 use vsweep::plan::{self, Format, Warmup, World};
 use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
 
@@ -44,7 +44,7 @@ pub fn figure(measurement: &Measurement, name: &str) -> f64 {
 /// Asserts that the 95 % intervals of at least 90 % of the runs contain the true figure. Returns the share that do.
 pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) -> f64 {
     let held = runs.iter().filter(|run| {
-        let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
+        let [low, high] = interval(figure(run, name), run.errors[name]);
         low <= truth && truth <= high
     });
     let (held, all) = (held.count(), runs.len());

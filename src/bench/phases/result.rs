@@ -10,7 +10,7 @@ use crate::bench::side::endpoint::ServerLimits;
 use crate::bench::{Measurement, broken, date, judge, members};
 use crate::cause::Failure;
 use crate::load::LoadOutcome;
-use crate::metrics::confidence::{Errors, Interval, of_events, of_values};
+use crate::metrics::confidence::{Errors, interval, of_events, of_values};
 use crate::metrics::{Nanos, Sample, Samples, Stats, seconds};
 use crate::units::show_many;
 use crate::validity::{Code, Doubt};
@@ -72,8 +72,8 @@ pub(super) fn measurement(
     // Prefill gets no interval: a step finishes several prompts at once, so the times of the events do not show the error of the rate.
     let mut errors = figures.errors.clone();
     if let (ServingPhase::Decode, Some(error)) = (settings.window.phase, figures.events_error) {
-        let Interval { low, high } = Interval::of(output_rate * tokens_per_output, error);
-        result.insert("confidence_95".to_owned(), json!({"total_throughput": [low, high]}));
+        let ends = interval(output_rate * tokens_per_output, error);
+        result.insert("confidence_95".to_owned(), json!({"total_throughput": ends}));
         errors.extend(["output_throughput", "total_throughput"].map(|name| (name.to_owned(), error)));
     }
     for (latency, stats) in [("ttft", &figures.ttft), ("itl", &figures.itl)] {

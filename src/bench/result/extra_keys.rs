@@ -4,7 +4,7 @@ use crate::bench::members;
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_metrics, write_stats};
 use crate::load::{LoadOutcome, Turns};
-use crate::metrics::confidence::{Interval, SHARE};
+use crate::metrics::confidence::{SHARE, interval};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
 use crate::plan::Params;
 use crate::stats::figure_of;
@@ -126,10 +126,10 @@ fn intervals(context: &Context<'_>, result: &Params) -> Value {
         let name = move |percent: &f64| format!("p{percent}_{}_ms", metric.name());
         settings.percentiles().iter().map(name)
     });
-    let interval = |name: String| {
+    let named = |name: String| {
         let figure = result.get(&name)?.as_f64()?;
-        let ends = context.errors.get(&name).map(|error| Interval::of(figure, *error));
-        Some((name, ends.map_or(Value::Null, |ends| json!([ends.low, ends.high]))))
+        let error = context.errors.get(&name);
+        Some((name, json!(error.map(|error| interval(figure, *error)))))
     };
     let names: Vec<String> = rates.into_iter().chain(percentiles).collect();
     let of_class = |class: Option<&str>| {
@@ -138,7 +138,7 @@ fn intervals(context: &Context<'_>, result: &Params) -> Value {
         names.map(|name| figure_of(class, name)).collect::<Vec<_>>()
     };
     let names = [None].into_iter().chain(classes).flat_map(of_class);
-    let intervals = names.filter_map(interval);
+    let intervals = names.filter_map(named);
     Value::Object(intervals.collect::<Map<String, Value>>())
 }
 

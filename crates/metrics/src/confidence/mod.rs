@@ -24,24 +24,10 @@ const NORMAL: f64 = 1.96;
 /// value is above 0.
 pub type Errors = BTreeMap<String, f64>;
 
-/// An interval that holds the true value in 95 of 100 cases.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// Its lower end.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-}
-
-impl Interval {
-    /// The interval of a figure with this relative sampling error.
-    pub fn of(figure: f64, error: f64) -> Interval {
-        let factor = (NORMAL * error).exp();
-        Interval {
-            low: figure / factor,
-            high: figure * factor,
-        }
-    }
+/// Returns both ends of the interval of a figure with this relative sampling error. It holds the true value in 95 of 100 cases.
+pub fn interval(figure: f64, error: f64) -> [f64; 2] {
+    let factor = (NORMAL * error).exp();
+    [figure / factor, figure * factor]
 }
 
 /// The errors of a run's rates, and of the statistics of `metrics`.

@@ -12,7 +12,7 @@ fn coverage(truth: Option<f64>, mut run: impl FnMut(&mut NumpyLegacy) -> (f64, f
     let runs: Vec<(f64, f64)> = (0..RUNS).map(|_| run(&mut random)).collect();
     let truth = truth.unwrap_or_else(|| runs.iter().map(|(figure, _)| figure).sum::<f64>() / RUNS as f64);
     let held = runs.iter().filter(|(figure, error)| {
-        let Interval { low, high } = Interval::of(*figure, *error);
+        let [low, high] = interval(*figure, *error);
         low <= truth && truth <= high
     });
     held.count() as f64 / RUNS as f64
@@ -209,8 +209,8 @@ fn two_waves_have_a_plausible_interval() {
     let (summary, _, errors) = figures(samples, Flow::Closed(32));
     let error = errors["request_throughput"];
     assert!((0.005..0.06).contains(&error), "{error}");
-    let interval = Interval::of(summary.request_throughput, error);
-    assert!(interval.low > 26.0 && interval.high < 34.0, "{interval:?}");
+    let [low, high] = interval(summary.request_throughput, error);
+    assert!(low > 26.0 && high < 34.0, "{low} to {high}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::engine::stats::Stats;
 use crate::engine::{Engine, Key};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -127,14 +127,7 @@ impl EngineThread {
     fn execute_until(&mut self, end: Instant) -> bool {
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let command = match left.is_zero() {
-                true => self.commands.try_recv().map_err(|error| match error {
-                    TryRecvError::Empty => RecvTimeoutError::Timeout,
-                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
-                }),
-                false => self.commands.recv_timeout(left),
-            };
-            match command {
+            match self.commands.recv_timeout(left) {
                 Ok(command) => command(self),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return true,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -102,18 +102,12 @@ impl RequestOptions {
                     .iter()
                     .any(|(header, id)| id.is_some() && name.eq_ignore_ascii_case(header))
         };
-        for (name, value) in standard.iter().filter(|(name, _)| !overridden(name, 0)) {
+        let standard = standard.into_iter().filter(|(name, _)| !overridden(name, 0));
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = (1..).zip(own).filter(|(after, (name, _))| !overridden(name, *after));
+        let ids = id_headers.iter().filter_map(|(name, id)| Some((*name, (*id)?)));
+        for (name, value) in standard.chain(own.map(|(_, header)| header)).chain(ids) {
             let _ = write!(head, "{name}: {value}\r\n");
-        }
-        for (i, (name, value)) in self.headers.iter().enumerate() {
-            if !overridden(name, i + 1) {
-                let _ = write!(head, "{name}: {value}\r\n");
-            }
-        }
-        for (name, id) in id_headers {
-            if let Some(id) = id {
-                let _ = write!(head, "{name}: {id}\r\n");
-            }
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();

@@ -6,8 +6,7 @@ use std::iter;
 use std::time::Duration;
 use vsweep_strategy::search;
 
-/// Default of `certainty`.
-const DEFAULT_CERTAINTY: f64 = 0.95;
+
 /// Keys about repeated starts. An optimisation does not allow them, because it decides itself what is started again.
 pub(crate) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
 /// Metrics that are computed from those of the result, and may be an objective.
@@ -29,13 +28,11 @@ table! {
         /// Starts of the best server, as far as the budget allows. Default: 1.
         pub best_starts: Option<u32> = whole(1..=100),
         /// Ends when the best server found is within `report.margin` of the best of all with this probability. Default: 0.95.
-        pub certainty: f64 = by::<f64, _>(certainty).or(DEFAULT_CERTAINTY),
+        pub certainty: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, 0.5..=0.999)).or(0.95),
     }
 }
 
-fn certainty(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
-    reader.ratio(node, what, 0.5..=0.999)
-}
+
 
 impl Plan {
     /// Rejects settings that do not work with an optimisation, and an objective that nothing measures.

@@ -46,25 +46,7 @@ any_of! {
     }
 }
 
-any_of! {
-    /// Servers that run alone.
-    pub Exclusive {
-        /// Each or none.
-        bool,
-        /// Servers with these parameters.
-        BTreeMap<String, Scalar>,
-    }
-}
 
-any_of! {
-    /// Number of servers that run at the same time.
-    pub SideBySide {
-        /// As many as a resource allows.
-        Resource,
-        /// At most so many.
-        u32,
-    }
-}
 
 words! {
     /// Spacing of a range with a `count`.
@@ -76,13 +58,7 @@ words! {
     }
 }
 
-words! {
-    /// Resource that is divided among servers that run at the same time.
-    pub enum Resource("Resource") {
-        /// GPUs.
-        Gpus = "gpus",
-    }
-}
+
 
 words! {
     /// The load parameter that a search varies.

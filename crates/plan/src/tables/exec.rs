@@ -1,7 +1,9 @@
 //! The `[exec]` table: how many servers run at once.
 
-use crate::forms::{Exclusive, Resource, SideBySide};
+use crate::forms::Scalar;
+use crate::written::{any_of, words};
 use crate::{Condition, FromNode, Kind, Node, Params, Plan, Program, Reader, ServeCommand, Side, table};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum of `parallel`, which is more servers than any machine can run.
@@ -28,6 +30,34 @@ table! {
         pub exclusive: Option<Vec<Condition>> = by::<Exclusive, _>(exclusive),
     }
     then Exec::check
+}
+
+any_of! {
+    /// Servers that run alone.
+    pub Exclusive {
+        /// Each or none.
+        bool,
+        /// Servers with these parameters.
+        BTreeMap<String, Scalar>,
+    }
+}
+
+any_of! {
+    /// Number of servers that run at the same time.
+    pub SideBySide {
+        /// As many as a resource allows.
+        Parallel,
+        /// At most so many.
+        u32,
+    }
+}
+
+words! {
+    /// Resource that is divided among servers that run at the same time.
+    impl Parallel("Resource") {
+        /// GPUs.
+        "gpus",
+    }
 }
 
 /// Number of servers that run at the same time.
@@ -78,7 +108,7 @@ impl FromNode for Parallel {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Parallel> {
         match &node.kind {
-            Kind::Text(_) => reader.word::<Resource>(node, what).map(|_| Parallel::Gpus),
+            Kind::Text(_) => reader.word::<Parallel>(node, what).map(|_| Parallel::Gpus),
             Kind::Number(_) => reader.whole(node, what, 1..=MOST_SERVERS).map(Parallel::Servers),
             _ => {
                 let remedy = "write parallel = \"gpus\", or parallel = 4";

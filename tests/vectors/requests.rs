@@ -137,11 +137,7 @@ async fn perform(name: &str, vector: &Value) -> (scripted::HttpRequest, Sample) 
         ..Load::default()
     };
     let addresses = target.resolve().expect("numbers");
-    let drive = move || {
-        Generator::new(addresses, None)
-            .expect("a loop")
-            .drive(&load)
-    };
+    let drive = move || Generator::new(addresses, None).expect("a loop").drive(&load);
     let outcome = tokio::task::spawn_blocking(drive)
         .await
         .expect("no panic")

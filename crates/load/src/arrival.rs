@@ -37,7 +37,6 @@ crate::one_of! {
 }
 
 impl Arrivals {
-
     /// Returns true if requests have their own due times, false if all are due at once.
     pub fn is_open(&self) -> bool {
         self.ramp.is_some() || self.rate.is_finite()
@@ -148,10 +147,7 @@ mod tests {
 
     #[test]
     fn as_many_come_within_a_time_as_are_due_in_it() {
-        let steady = Arrivals {
-            rate: 0.7,
-            ..AT_ONCE
-        };
+        let steady = Arrivals { rate: 0.7, ..AT_ONCE };
         assert_eq!(
             [60.0, 1.0, 10.0].map(|seconds| steady.count_within(seconds)),
             [Some(42.0), Some(0.0), Some(7.0)]

@@ -46,8 +46,6 @@ any_of! {
     }
 }
 
-
-
 words! {
     /// Spacing of a range with a `count`.
     impl Spacing("Scale") {
@@ -57,8 +55,6 @@ words! {
         "log",
     }
 }
-
-
 
 words! {
     /// The load parameter that a search varies.

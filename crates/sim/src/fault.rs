@@ -6,8 +6,6 @@ use std::str::FromStr;
 use std::time::Duration;
 use vsweep_base::units::parse_duration;
 
-
-
 /// Declares the faults, each with its effect, its word and, if it takes an argument, the meaning of the argument and the function that
 /// parses it.
 macro_rules! faults {

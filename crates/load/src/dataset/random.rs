@@ -241,8 +241,6 @@ impl FromParam for RangeRatio {
     }
 }
 
-
-
 /// Lengths of random requests in tokens, and the offsets of their first tokens in the vocabulary.
 #[derive(Debug)]
 pub(super) struct Lengths {

@@ -139,8 +139,6 @@ impl Param {
         Param { takes, help, ..self }
     }
 
-
-
     /// One line of help, with the more general parameter and the default in brackets.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');

@@ -192,8 +192,6 @@ pub(crate) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + De
     })
 }
 
-
-
 impl<T> Key<T> {
     /// Sets the default value, which also takes the place of an invalid value.
     pub fn or(self, default: impl Into<T>) -> Key<T> {

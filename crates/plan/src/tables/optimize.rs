@@ -6,7 +6,6 @@ use std::iter;
 use std::time::Duration;
 use vsweep_strategy::search;
 
-
 /// Keys about repeated starts. An optimisation does not allow them, because it decides itself what is started again.
 pub(crate) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
 /// Metrics that are computed from those of the result, and may be an objective.
@@ -31,8 +30,6 @@ table! {
         pub certainty: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, 0.5..=0.999)).or(0.95),
     }
 }
-
-
 
 impl Plan {
     /// Rejects settings that do not work with an optimisation, and an objective that nothing measures.

@@ -91,7 +91,6 @@ mod tests {
 
     #[test]
     fn amounts_are_those_of_slurm() {
-
         assert!(["200G", "65536", "1t", "200GB", ""].into_iter().all(is_amount));
         let wrong = ["lots", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"];
         assert!(!wrong.into_iter().any(is_amount));

@@ -106,8 +106,6 @@ pub struct AnswerFaults {
     pub batch: u64,
 }
 
-
-
 impl PendingAnswer {
     /// Counts the next `count` tokens of a choice as written, and returns their indices.
     pub fn advance(&mut self, index: usize, count: usize) -> Range<usize> {

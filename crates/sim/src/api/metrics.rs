@@ -129,8 +129,6 @@ fn head(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-
-
 /// Writes one sample, with its labels in alphabetical order as Python's client writes them.
 fn sample(page: &mut String, name: &str, mut labels: Vec<(&str, String)>, value: f64) {
     labels.sort_unstable();

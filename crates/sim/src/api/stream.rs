@@ -13,8 +13,6 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-
-
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,

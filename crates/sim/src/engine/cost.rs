@@ -205,8 +205,6 @@ pub struct StartFactors {
     pub capture: f64,
 }
 
-
-
 impl Default for Constants {
     fn default() -> Constants {
         Constants {

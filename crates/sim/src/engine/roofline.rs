@@ -59,8 +59,6 @@ impl CostModel {
     }
 }
 
-
-
 impl Roofline {
     pub fn of(cost: &CostModel) -> Roofline {
         let (gpu, model, constants) = (&cost.gpu, &cost.model, &cost.constants);
@@ -124,7 +122,11 @@ impl Roofline {
         let attention = arithmetic.max(self.kv * self.kv_bytes * part.kv_tokens);
         let communication = self.link.0 + self.link.1 * part.tokens as f64;
         let pass = (self.draft_sequence * part.sequences as f64).max(self.draft_read) + DRAFT_OVERHEAD;
-        let drafting = if part.samples > 0 { self.draft_passes * pass } else { 0.0 };
+        let drafting = if part.samples > 0 {
+            self.draft_passes * pass
+        } else {
+            0.0
+        };
         let host = self.host.0 + self.host.1 * work.sequences as f64;
         let has_prompt = work.tokens > work.samples;
         let launches = if has_prompt { self.launches.0 } else { self.launches.1 };

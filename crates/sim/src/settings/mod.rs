@@ -255,8 +255,6 @@ fn fingerprint(flags: &Flags) -> u64 {
     mix_text(0, &text)
 }
 
-
-
 /// Returns the model in a folder, or the model that a name means. A path that does not exist gets the Hugging Face library's error.
 fn find_model(name: &str) -> Result<Model, Refusal> {
     let path = Path::new(name);

@@ -57,7 +57,9 @@ pub(in crate::dataset) fn choose(
             words(name).any(|word| word == subset) || folder(name) == subset
         }),
         None => {
-            let mut known = SUBSETS.iter().map(|subset| select(&data, |name| folder(name) == *subset));
+            let mut known = SUBSETS
+                .iter()
+                .map(|subset| select(&data, |name| folder(name) == *subset));
             known.find(|names| !names.is_empty()).unwrap_or(data.clone())
         }
     };
@@ -106,8 +108,6 @@ pub(in crate::dataset) fn choose(
 fn select<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a String> {
     names.iter().copied().filter(|name| is_wanted(name)).collect()
 }
-
-
 
 fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut folders: Vec<&str> = folders.collect();

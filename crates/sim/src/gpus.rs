@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use vsweep_base::files::process_started;
 
 /// Number of GPUs of the simulated node.
 const GPUS_IN_NODE: usize = 8;
@@ -62,7 +63,7 @@ pub fn holdings(folder: &Path) -> Vec<Holding> {
 
 fn still_held(path: &Path) -> Option<Holding> {
     let holding: Holding = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    let started = started(holding.pid);
+    let started = process_started(holding.pid);
     let lives = started.is_some() && started == holding.started;
     (lives || !forget_if_free(path, holding.late_ms)).then_some(holding)
 }
@@ -89,18 +90,7 @@ fn forget_if_free(path: &Path, late_ms: u64) -> bool {
     free
 }
 
-/// Returns the start time of a process, in clock ticks since the boot; `None` if it is gone or only waits to be reaped.
-pub fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    (fields.first() != Some(&"Z")).then_some(())?;
-    fields.get(19)?.parse().ok()
-}
 
-/// Returns true if a process with this id runs.
-pub fn is_alive(pid: u32) -> bool {
-    started(pid).is_some()
-}
 
 /// Returns the bytes that processes other than `pid` hold on the fullest of these devices.
 pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
@@ -174,7 +164,7 @@ mod tests {
     fn holding(pid: u32, late_ms: u64) -> Holding {
         Holding {
             pid,
-            started: started(pid),
+            started: process_started(pid),
             gpu: "h100".into(),
             devices: vec![0, 1],
             mib: 70_000,

@@ -1,13 +1,13 @@
 //! Contention between simulated servers of one node: a server is slower while another one works or starts. Each server records its activity
 //! in the node's folder (`VSWEEP_SIM_GPUS`). Servers without configured contention record nothing and read nothing.
 
-use super::gpus::is_alive;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
+use vsweep_base::files::process_started;
 
 /// Shares by which other servers of the node slow down a server: 0.05 is 5 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -97,8 +97,9 @@ impl Neighbour {
                 continue;
             };
             let what = path.extension().and_then(|extension| extension.to_str());
-            busy |= what == Some(BUSY) && is_alive(pid);
-            starting |= what == Some(STARTING) && is_alive(pid);
+            let lives = || process_started(pid).is_some();
+            busy |= what == Some(BUSY) && lives();
+            starting |= what == Some(STARTING) && lives();
         }
         let factor = |is_slowed: bool, share: f64| if is_slowed { 1.0 + share } else { 1.0 };
         factor(busy, self.cross_talk.busy) * factor(starting, self.cross_talk.starting)

@@ -13,6 +13,7 @@ use std::net::ToSocketAddrs;
 use std::path::Path;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
+use vsweep_base::files::process_started;
 use vsweep_base::units::show_count;
 
 /// Prints an exception as Python does, and returns the exit code 1.
@@ -196,7 +197,7 @@ fn hold_memory(settings: &ServerSettings, pid: u32) {
     });
     let holding = Holding {
         pid,
-        started: gpus::started(pid),
+        started: process_started(pid),
         gpu: settings.cost.gpu.name.to_owned(),
         devices: gpus::devices(settings.devices.as_deref(), settings.gpus()),
         mib: (settings.cost.gpu.memory * settings.limits.gpu_memory_utilization / (1024.0 * 1024.0)) as u64,

@@ -1,6 +1,9 @@
 //! Recognises names of secrets by lists of words, which cover English and the usual names of clouds, databases and benchmarks. Values are
 //! not examined. A plan can add further names (`secrets = [...]`).
 
+use regex::Regex;
+use std::sync::LazyLock;
+
 /// Words that end in `KEY` and mean something else.
 const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "WHISKEY", "HOTKEY"];
 
@@ -26,41 +29,15 @@ const OF_TEXT: &str = "\
     MAX MIN NUM TOTAL PER FIRST NEXT LAST";
 
 /// Parts of words. A name without any of these parts is not the name of a secret.
-const STEMS: [&str; 11] = [
-    "PASS",
-    "SECRET",
-    "TOKEN",
-    "KEY",
-    "CRED",
-    "AUTH",
-    "COOKIE",
-    "JWT",
-    "PAT",
-    "PWD",
-    "SIGNATURE",
-];
-
-/// True for the bytes with which stems begin.
-const FIRST: [bool; 256] = {
-    let mut first = [false; 256];
-    let mut at = 0;
-    while at < STEMS.len() {
-        first[STEMS[at].as_bytes()[0] as usize] = true;
-        at += 1;
-    }
-    first
-};
+static STEM: LazyLock<Regex> = LazyLock::new(|| {
+    let stems = "(?i)PASS|SECRET|TOKEN|KEY|CRED|AUTH|COOKIE|JWT|PAT|PWD|SIGNATURE";
+    Regex::new(stems).expect("a pattern")
+});
 
 /// Returns true if a name has one of the stems. This check is fast: most names have no stem, and a large plan asks a million times.
 fn has_stem(name: &str) -> bool {
-    let begins = |rest: &[u8], stem: &[u8]| {
-        let begin = rest.get(..stem.len());
-        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(stem))
-    };
-    let may_begin = |at: &usize| FIRST[usize::from(name.as_bytes()[*at].to_ascii_uppercase())];
-    let mut rests = (0..name.len()).filter(may_begin).map(|at| &name.as_bytes()[at..]);
     // A name with letters beyond ASCII counts as one with a stem, because such letters may become letters of a stem in upper case.
-    !name.is_ascii() || rests.any(|rest| STEMS.iter().any(|stem| begins(rest, stem.as_bytes())))
+    !name.is_ascii() || STEM.is_match(name)
 }
 
 /// Returns true if a variable, header or parameter of this name holds a secret. Case does not matter, dashes equal underscores, and of a

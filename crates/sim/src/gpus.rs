@@ -90,8 +90,6 @@ fn forget_if_free(path: &Path, late_ms: u64) -> bool {
     free
 }
 
-
-
 /// Returns the bytes that processes other than `pid` hold on the fullest of these devices.
 pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
     let mut others = holdings(folder);

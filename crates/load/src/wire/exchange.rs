@@ -39,7 +39,6 @@ struct Answer {
     reply: Reply,
     scanner: Scanner,
     sample: Sample,
-    keep_text: bool,
     /// True once an event of a stream was seen.
     has_event: bool,
     /// True once a stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
@@ -81,25 +80,28 @@ impl Exchange {
     pub fn begin(&mut self, load: &Load, (index, request): (usize, Properties), (due, ready): (Nanos, Nanos)) {
         self.response.reset();
         self.events.reset();
-        let answer = &mut self.answer;
-        answer.reply = load.reply;
-        answer.scanner.reset();
-        answer.sample = Sample {
-            due,
-            ready,
-            prompt_len: request.prompt_len,
-            class: load.class_of(index),
-            sequences: request.sequences,
-            audio_s: request.audio_s,
-            text: load.keep_texts.then(String::new),
-            ..Sample::default()
+        let Answer {
+            mut scanner, mut body, ..
+        } = std::mem::take(&mut self.answer);
+        scanner.reset();
+        body.clear();
+        self.answer = Answer {
+            reply: load.reply,
+            scanner,
+            body,
+            sample: Sample {
+                due,
+                ready,
+                prompt_len: request.prompt_len,
+                class: load.class_of(index),
+                sequences: request.sequences,
+                audio_s: request.audio_s,
+                text: load.keep_texts.then(String::new),
+                ..Sample::default()
+            },
+            asked: request.output_len,
+            ..Answer::default()
         };
-        (answer.keep_text, answer.has_event) = (load.keep_texts, false);
-        (answer.is_complete, answer.is_over) = (false, false);
-        (answer.error, answer.is_broken, answer.ending) = (None, false, None);
-        answer.asked = request.output_len;
-        answer.body.clear();
-        answer.refusal_bytes = 0;
     }
 
     pub fn sent(&mut self, now: Nanos) {
@@ -325,9 +327,7 @@ impl Answer {
                     } else {
                         self.count(at, tokens);
                     }
-                    if self.keep_text
-                        && let Some(text) = &mut self.sample.text
-                    {
+                    if let Some(text) = &mut self.sample.text {
                         text.push_str(&facts.text);
                     }
                 }

@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 /// An escaped `${`, or a reference with its content and, if it is closed, its brace.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
+/// Variables by name, with their values.
+type Used<'v> = Vec<(&'v String, &'v String)>;
+
 /// Replaces every reference. Returns the text, and the variables that were used with their values; defaults are not among them. The error
 /// describes the first reference that is malformed or cannot be resolved.
-pub fn expand<'v>(
-    text: &str,
-    vars: &'v BTreeMap<String, String>,
-) -> Result<(String, Vec<(&'v String, &'v String)>), Problem> {
+pub fn expand<'v>(text: &str, vars: &'v BTreeMap<String, String>) -> Result<(String, Used<'v>), Problem> {
     let (mut expanded, mut used) = (String::new(), Vec::new());
     let mut at = 0;
     for found in REFERENCE.captures_iter(text) {

@@ -168,18 +168,13 @@ fn winner(entrants: &[Contender], margin: Margin, may_win: impl Fn(usize) -> boo
     Some((chosen, reason))
 }
 
-/// Returns the entrants whose throughput per GPU is within the margin of the highest; all of them if some lack the figure.
+/// Returns the entrants whose throughput per GPU is within the margin of the highest, and those for which it is unknown. So an entrant
+/// without the figure decides nothing between the others.
 fn most_per_gpu(entrants: &[Contender], near: &[usize], margin: Margin) -> Vec<usize> {
-    let per_gpu: Option<Vec<f64>> = near.iter().map(|at| entrants[*at].per_gpu).collect();
-    let Some(per_gpu) = per_gpu else {
-        return near.to_vec();
-    };
-    let most = per_gpu.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let kept = near
-        .iter()
-        .zip(&per_gpu)
-        .filter(|(_, value)| **value * (1.0 + margin.part) >= most);
-    kept.map(|(at, _)| *at).collect()
+    let per_gpu = |at: &usize| entrants[*at].per_gpu;
+    let most = near.iter().filter_map(per_gpu).fold(f64::NEG_INFINITY, f64::max);
+    let is_kept = |at: &usize| per_gpu(at).is_none_or(|value| value * (1.0 + margin.part) >= most);
+    near.iter().copied().filter(is_kept).collect()
 }
 
 fn settled_by_changes(entrants: &[Contender], near: &[usize], prefer: impl Fn(usize, usize) -> usize) -> Option<usize> {

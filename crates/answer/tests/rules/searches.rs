@@ -49,6 +49,16 @@ fn a_search_competes_with_the_load_it_reports() {
 }
 
 #[test]
+fn a_search_without_throughput_decides_nothing_between_others() {
+    let mut own = searched(&[("a", 80.0, 0, 100.0), ("b", 80.0, 0, 200.0), ("c", 79.5, 0, 0.0)]);
+    own.searches[2].throughput_per_gpu = None;
+    assert_eq!(winner(&answer(own.clone())), "b");
+    own.configs.pop();
+    own.searches.pop();
+    assert_eq!(winner(&answer(own)), "b");
+}
+
+#[test]
 fn a_doubt_about_the_load_found_is_a_warning() {
     let mut own = searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]);
     for search in &mut own.searches {

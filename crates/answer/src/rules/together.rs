@@ -42,7 +42,8 @@ fn answer(fitted: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Tog
         .questions
         .iter()
         .filter(|question| question.name == name);
-    if questions.len() < asked.count() {
+    let has_winners = questions.iter().all(|question| question.answered.winner.is_some());
+    if questions.len() < asked.count() || !has_winners {
         return none;
     }
     let best = |question: &&Settled| {
@@ -72,7 +73,8 @@ fn answer(fitted: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Tog
         part: fitted.experiment.margin,
         better: Better::Higher,
     };
-    ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));
+    // A config that reaches nothing of a workload is no answer for it.
+    ranked.retain(|(_, shares)| least(shares) > 0.0 && margin.holds(least(shares), most, 0.0));
     // The winners of single workloads were chosen by more than their shares, such as the targets that they also meet.
     let wins = |config: usize| {
         let winners = questions

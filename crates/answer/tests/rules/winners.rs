@@ -235,6 +235,29 @@ fn several_workloads_are_answered_together() {
 }
 
 #[test]
+fn a_server_that_does_nothing_of_a_workload_is_no_answer_for_all() {
+    let together = |figures: [[f64; 2]; 2]| {
+        let mut own = asking(&[]);
+        for (id, figures) in ["a", "b"].into_iter().zip(figures) {
+            for (workload, figure) in ["chat", "batch"].into_iter().zip(figures) {
+                server(&mut own, id, 0, workload, &[(figure, 50.0)]);
+                own.points.last_mut().expect("a point").workload = workload.to_owned();
+            }
+        }
+        let question = own.questions[0].clone();
+        let asked = ["chat", "batch"].map(|workload| Question {
+            workload: workload.to_owned(),
+            ..question.clone()
+        });
+        own.questions = asked.to_vec();
+        answer(own).together[0].config.clone()
+    };
+    assert_eq!(together([[100.0, 50.0], [60.0, 100.0]]).as_deref(), Some("b"));
+    assert_eq!(together([[100.0, 0.0], [0.0, 100.0]]), None);
+    assert_eq!(together([[100.0, 0.0], [90.0, 0.0]]), None);
+}
+
+#[test]
 fn a_limit_of_zero_has_a_nearest_point() {
     let mut own = asking(&[]);
     for (id, failed) in [("a", 22.0), ("b", 12.0)] {

@@ -211,6 +211,19 @@ impl Square {
         x
     }
 
+    /// Returns the inverse of the matrix of which this is the lower factor.
+    pub fn inverse(&self) -> Square {
+        let unit = |at: usize| {
+            (0..self.size)
+                .map(|i| f64::from(u8::from(i == at)))
+                .collect::<Vec<f64>>()
+        };
+        Square {
+            size: self.size,
+            cells: (0..self.size).flat_map(|at| self.solve(&unit(at))).collect(),
+        }
+    }
+
     fn solve_in_place(&self, x: &mut [f64]) {
         let n = self.size;
         for i in 0..n {

@@ -273,18 +273,22 @@ impl State<'_> {
     /// Writes the mean and variance of all points, block by block, to `places`.
     fn put_moments<'p>(&self, mut places: impl Iterator<Item = &'p mut (f64, f64)>) {
         let mut scratch = Vec::new();
+        let covariance = self.nodes.as_ref().map(|nodes| nodes.factor.inverse());
         for ((reduced, solved), block) in self.reduced.iter().zip(&self.solved).zip(self.blocks) {
             for (point, place) in (0..block.points).zip(&mut places) {
                 let (mut mean, mut variance) = reduced.moments(solved, point, &mut scratch);
-                if let Some(NodeEffects {
-                    means: effects, factor, ..
-                }) = &self.nodes
+                if let Some((NodeEffects { means: effects, .. }, covariance)) =
+                    self.nodes.as_ref().zip(covariance.as_ref())
                 {
-                    let mut leans = reduced.leans_on_nodes(solved, point, &block.nodes, effects.len());
-                    leans.iter_mut().for_each(|lean| *lean *= self.noise.node);
-                    let moved = leans.iter().zip(effects).map(|(lean, effect)| lean * effect);
-                    mean -= moved.sum::<f64>();
-                    variance += leans.iter().zip(factor.solve(&leans)).map(|(a, b)| a * b).sum::<f64>();
+                    let leans = reduced.leans_on_nodes(solved, point, &block.nodes, effects.len());
+                    // A point leans on few of many nodes.
+                    let leans = leans.into_iter().enumerate().filter(|(_, lean)| *lean != 0.0);
+                    let leans: Vec<(usize, f64)> = leans.map(|(node, lean)| (node, lean * self.noise.node)).collect();
+                    for (node, lean) in &leans {
+                        let row = &covariance.cells[node * covariance.size..][..covariance.size];
+                        mean -= lean * effects[*node];
+                        variance += lean * leans.iter().map(|(other, lean)| row[*other] * lean).sum::<f64>();
+                    }
                 }
                 *place = (mean, variance);
             }

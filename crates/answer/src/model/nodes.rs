@@ -1,6 +1,7 @@
 //! The effects of nodes. They connect configs, so they are solved last, after everything else was eliminated from each config.
 
 use super::block::{BlockSolution, BlockSystem, Square};
+use std::collections::BTreeSet;
 
 /// The linear system of the effects of nodes, from all configs, for given run and start noise.
 pub(super) struct NodeSystem {
@@ -33,9 +34,19 @@ impl NodeSystem {
         let mut precision = Square::zero(count);
         let mut pull = vec![0.0; count];
         for (reduced, solved, nodes) in blocks {
-            let about = reduced.about_nodes(solved, nodes, count);
-            let cells = precision.cells.iter_mut().zip(&about.cells);
-            cells.for_each(|(sum, own)| *sum += own);
+            // A config has runs on few of many nodes.
+            let own: BTreeSet<usize> = nodes.iter().copied().collect();
+            let own: Vec<usize> = own.into_iter().collect();
+            let places: Vec<usize> = nodes
+                .iter()
+                .map(|node| own.partition_point(|other| other < node))
+                .collect();
+            let about = reduced.about_nodes(solved, &places, own.len());
+            for (row, cells) in own.iter().zip(about.cells.chunks_exact(own.len())) {
+                for (column, cell) in own.iter().zip(cells) {
+                    precision.cells[row * count + column] += cell;
+                }
+            }
             for (s, node) in nodes.iter().enumerate() {
                 pull[*node] += solved.pulled[s];
             }

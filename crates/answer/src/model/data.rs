@@ -100,10 +100,17 @@ impl Observations {
             repeated_starts: 0,
             nodes_repeat: false,
         };
-        let runs = points.iter().flat_map(|point| &point.runs);
-        let measured = runs.filter(|run| run.figures.get(&metric.name).is_some());
+        let is_placed = |run: &&Run| {
+            run.figures
+                .get(&metric.name)
+                .is_some_and(|own| metric.scale.place(*own).is_some())
+        };
+        let placed = points
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !found.zeros.contains_key(at));
         let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
-        for run in measured {
+        for run in placed.flat_map(|(_, point)| &point.runs).filter(is_placed) {
             *nodes.entry(&run.node).or_default() += 1;
         }
         let most = nodes.values().copied().max();

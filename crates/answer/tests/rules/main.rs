@@ -3,6 +3,7 @@
 mod advice;
 mod alone;
 mod figures;
+mod nodes;
 mod searches;
 mod winners;
 

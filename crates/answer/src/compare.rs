@@ -1,15 +1,16 @@
 //! Two experiments against each other: new over base, metric by metric at each point that both measured.
 //!
-//! Each side has a noise model of its own; nothing is pooled between them. The verdicts are those of docs/verdicts.md, with the intervals
+//! Each side has a noise model of its own; nothing is pooled between them. The figures of a pair hold for the same node. The verdicts are those of docs/verdicts.md, with the intervals
 //! of the model. A limit counts as broken only if it is still broken after Holm's correction.
 
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
-use super::experiment::{Experiment, Metric, Scale};
+use super::experiment::{Experiment, Metric, Point, Scale};
 use super::fit::{ExperimentFit, Figures, INTERVAL, estimate_by};
-use super::model::{Component, Components, Draws, Posterior, difference, interval};
+use super::model::{Component, Components, Draws, Observations, Posterior, difference, interval};
 use statrs::function::erf::erfc;
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::f64::consts::SQRT_2;
 use vsweep_base::threads;
 use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, RequirementVerdict, Verdict, holm, more_starts};
@@ -46,11 +47,16 @@ pub fn compare(comparing: &ComparisonInput<'_>) -> Comparison {
         seed: new.seed ^ 0x6e65_7700,
         ..new
     };
-    let fit = |observations, metric: &Metric| Posterior::fit(observations, &metric.prior);
-    let (of_base, of_new) = (ExperimentFit::of(&base, &fit), ExperimentFit::of(&new, &fit));
     let (in_base, in_new) = (places_of(&base), places_of(&new));
     let places = |(one, other): &(String, String)| Some((*in_base.get(&**one)?, *in_new.get(&**other)?));
     let places: Vec<(usize, usize)> = comparing.pairs.iter().filter_map(places).collect();
+    let nodes = |metric: &Metric| nodes_of_pairs((&base, &new), &places, &metric.name);
+    let of_base = ExperimentFit::of(&base, &|observations: Observations, metric: &Metric| {
+        Posterior::fit(observations.hold_for(&nodes(metric).0), &metric.prior)
+    });
+    let of_new = ExperimentFit::of(&new, &|observations: Observations, metric: &Metric| {
+        Posterior::fit(observations.hold_for(&nodes(metric).1), &metric.prior)
+    });
     let mut judged = Vec::new();
     for figures in of_base.metrics() {
         let Some(others) = of_new.figures(&figures.metric.name) else {
@@ -80,6 +86,48 @@ fn draw((base, new): (&Figures<'_>, &Figures<'_>), places: &[(usize, usize)]) ->
         figures.drawn(&own.into_iter().collect::<Vec<usize>>(), usize::MAX)
     };
     [draw(base, |(at, _)| *at), draw(new, |(_, to)| *to)]
+}
+
+/// Nodes for which the figures of points hold, by the index of the point.
+type NodesOfPoints = BTreeMap<usize, String>;
+
+/// Returns the node for which both figures of a pair hold, for the points of each side. It is a node of both points. If there is none, it
+/// is a node of one of them that the other side knows, or else any of their nodes. A pair with a point of unknown nodes has none.
+fn nodes_of_pairs(
+    (base, new): (&Experiment, &Experiment),
+    places: &[(usize, usize)],
+    metric: &str,
+) -> (NodesOfPoints, NodesOfPoints) {
+    let (in_base, in_new) = (runs_on_nodes(&base.points, metric), runs_on_nodes(&new.points, metric));
+    let mut found = (NodesOfPoints::new(), NodesOfPoints::new());
+    for (at, to) in places {
+        let own = [&base.points[*at], &new.points[*to]];
+        let [was, is] = own.map(|point| runs_on_nodes(std::slice::from_ref(point), metric));
+        if was.is_empty() || is.is_empty() {
+            continue;
+        }
+        let rank = |node: &&str| {
+            let runs = |on: &BTreeMap<&str, usize>| on.get(*node).copied().unwrap_or(0);
+            let (was, is) = (runs(&was), runs(&is));
+            let known = runs(&in_base).min(runs(&in_new));
+            (was.min(is), known, was + is, Reverse((*node).to_owned()))
+        };
+        if let Some(node) = was.keys().chain(is.keys()).copied().max_by_key(rank) {
+            found.0.insert(*at, node.to_owned());
+            found.1.insert(*to, node.to_owned());
+        }
+    }
+    found
+}
+
+/// Returns the number of runs with a metric on each known node.
+fn runs_on_nodes<'p>(points: &'p [Point], metric: &str) -> BTreeMap<&'p str, usize> {
+    let mut found = BTreeMap::new();
+    let runs = points.iter().flat_map(|point| &point.runs);
+    for run in runs.filter(|run| !run.node.is_empty() && run.figures.get(metric).is_some()) {
+        *found.entry(&*run.node).or_default() += 1;
+    }
+    found
 }
 
 /// Index of each point by its id.

@@ -76,7 +76,14 @@ impl<'e> Figures<'e> {
             0.0
         };
         let estimate = |(at, point)| {
-            let value = plain_without(&nodes, point, metric)?;
+            let held = posterior.observations.node_of(at).and_then(|node| nodes.get(node));
+            let value = match held.copied().filter(|effect| *effect != 0.0) {
+                Some(held) => {
+                    let relative = nodes.iter().map(|(node, effect)| (*node, effect - held));
+                    plain_without(&relative.collect(), point, metric)?
+                }
+                None => plain_without(&nodes, point, metric)?,
+            };
             if metric.scale == Scale::Count {
                 return Some(Estimate {
                     value,

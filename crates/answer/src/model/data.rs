@@ -18,11 +18,13 @@ pub struct Observations {
     pub scale: Scale,
     /// The runs of each config that has any.
     pub(super) blocks: Vec<Block>,
-    /// Names of the nodes on which runs were measured, in ascending order.
+    /// Names of the nodes on which runs were measured, in ascending order. Nodes without runs, for which some figures hold, come last.
     pub(super) nodes: Vec<String>,
-    /// Index of the node with the most runs. Its effect is 0 and all figures are those on this node, so runs on other nodes never widen the
+    /// Index of the node with the most runs. Its effect is 0 and figures are those on this node, so runs on other nodes never widen the
     /// intervals of points that were measured on this one.
     pub(super) reference: usize,
+    /// Index of the node for which the figure of each point of the experiment holds: the reference, unless a comparison needs another.
+    pub(super) held: Vec<usize>,
     /// Block of each point of the experiment, and its position there.
     pub(super) places: Vec<Option<(usize, usize)>>,
     /// Positions of the figures of each point of which one is 0 or below, on a logarithmic scale: ascending, from minus infinity. Such a
@@ -93,6 +95,7 @@ impl Observations {
             blocks: Vec::new(),
             nodes: Vec::new(),
             reference: 0,
+            held: Vec::new(),
             places: vec![None; points.len()],
             zeros,
             size,
@@ -116,10 +119,29 @@ impl Observations {
         let most = nodes.values().copied().max();
         found.reference = nodes.values().position(|count| Some(*count) == most).unwrap_or(0);
         found.nodes = nodes.into_keys().map(str::to_owned).collect();
+        found.held = vec![found.reference; points.len()];
         for (config, indices) in configs {
             found.add(config, &indices, points, metric);
         }
         found
+    }
+
+    /// Makes the figures of some points hold for these nodes. Points are given by their indices. The effect of a node without runs is as
+    /// uncertain as the prior.
+    pub fn hold_for(mut self, nodes: &BTreeMap<usize, String>) -> Observations {
+        for (point, name) in nodes.iter().filter(|(point, _)| self.places[**point].is_some()) {
+            let known = self.nodes.iter().position(|node| node == name);
+            self.held[*point] = known.unwrap_or(self.nodes.len());
+            if known.is_none() {
+                self.nodes.push(name.clone());
+            }
+        }
+        self
+    }
+
+    /// Name of the node for which the figure of a point holds; `None` if there are no runs.
+    pub fn node_of(&self, point: usize) -> Option<&str> {
+        self.nodes.get(self.held[point]).map(String::as_str)
     }
 
     /// Widens the variances of the runs of every point that disagree by more than the noise. Its variances between runs and between starts

@@ -92,13 +92,19 @@ impl Posterior {
             points += block.points;
             points - block.points
         };
-        let begins = self.observations.blocks.iter().map(begin).collect();
+        let begins: Vec<usize> = self.observations.blocks.iter().map(begin).collect();
+        let mut held = vec![self.observations.reference; points];
+        for (place, node) in self.observations.places.iter().zip(&self.observations.held) {
+            if let Some((block, position)) = place {
+                held[begins[*block] + position] = *node;
+            }
+        }
         let count = self.noises.len();
         let mut moments = vec![(0.0, 0.0); points * count];
         let mut states = States::of(&self.observations);
         for (at, (noise, _)) in self.noises.iter().enumerate() {
             let places = moments.iter_mut().skip(at).step_by(count);
-            states.at(*noise).put_moments(places);
+            states.at(*noise).put_moments(places.zip(&held));
         }
         Components {
             posterior: self,
@@ -229,6 +235,7 @@ pub(super) struct States<'o> {
 /// The means, effects and likelihoods of all blocks at one noise level.
 pub(super) struct State<'o> {
     blocks: &'o [Block],
+    reference: usize,
     noise: Noise,
     reduced: Rc<[BlockSystem]>,
     solved: Vec<BlockSolution>,
@@ -261,6 +268,7 @@ impl<'o> States<'o> {
         });
         State {
             blocks,
+            reference: observations.reference,
             noise,
             reduced,
             solved,
@@ -270,17 +278,20 @@ impl<'o> States<'o> {
 }
 
 impl State<'_> {
-    /// Writes the mean and variance of all points, block by block, to `places`.
-    fn put_moments<'p>(&self, mut places: impl Iterator<Item = &'p mut (f64, f64)>) {
+    /// Writes the mean and variance of all points, block by block, to `places`. Each has the node for which the figure holds.
+    fn put_moments<'p>(&self, mut places: impl Iterator<Item = (&'p mut (f64, f64), &'p usize)>) {
         let mut scratch = Vec::new();
         let covariance = self.nodes.as_ref().map(|nodes| nodes.factor.inverse());
         for ((reduced, solved), block) in self.reduced.iter().zip(&self.solved).zip(self.blocks) {
-            for (point, place) in (0..block.points).zip(&mut places) {
+            for (point, (place, held)) in (0..block.points).zip(&mut places) {
                 let (mut mean, mut variance) = reduced.moments(solved, point, &mut scratch);
                 if let Some((NodeEffects { means: effects, .. }, covariance)) =
                     self.nodes.as_ref().zip(covariance.as_ref())
                 {
-                    let leans = reduced.leans_on_nodes(solved, point, &block.nodes, effects.len());
+                    let mut leans = reduced.leans_on_nodes(solved, point, &block.nodes, effects.len());
+                    if *held != self.reference {
+                        leans[*held] -= 1.0;
+                    }
                     // A point leans on few of many nodes.
                     let leans = leans.into_iter().enumerate().filter(|(_, lean)| *lean != 0.0);
                     let leans: Vec<(usize, f64)> = leans.map(|(node, lean)| (node, lean * self.noise.node)).collect();

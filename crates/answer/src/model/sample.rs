@@ -156,7 +156,13 @@ impl Posterior {
                     let shares = reduced.shares(*place).iter().zip(&start_effects);
                     let effect: f64 = shares.map(|(share, effect)| share * effect).sum();
                     let residual = normals.at(first + *place as u64) / weight.sqrt();
-                    drawn[*point][*draw] = mean - effect + residual;
+                    let held = observations.held[*point];
+                    let of_node = if held == observations.reference {
+                        0.0
+                    } else {
+                        effects[held]
+                    };
+                    drawn[*point][*draw] = mean - effect + residual + of_node;
                 }
             }
         }

@@ -1,6 +1,7 @@
-//! Results of several nodes.
+//! Results of several nodes, and the node for which a figure holds.
 
 use super::*;
+use vsweep_answer::Comparison;
 
 /// Servers with the nodes and the throughputs of their starts.
 fn side(servers: &[(&str, &[(&str, f64)])]) -> Experiment {
@@ -14,6 +15,68 @@ fn side(servers: &[(&str, &[(&str, f64)])]) -> Experiment {
         }
     }
     own
+}
+
+/// Compares the throughput of all servers. It may not fall by more than 2 %.
+fn compared(base: &Experiment, new: &Experiment) -> Comparison {
+    let mut found = compare(&ComparisonInput {
+        base,
+        new,
+        pairs: base
+            .points
+            .iter()
+            .map(|point| (point.id.clone(), point.id.clone()))
+            .collect(),
+        margin: &|_| 0.03,
+        limits: vec![Limit {
+            metric: THROUGHPUT.to_owned(),
+            change: -0.02,
+        }],
+    });
+    found.points.retain(|point| point.metric == THROUGHPUT);
+    found
+}
+
+/// Node `b` is 10 % faster. The base has most of its runs on `a`, the new side on `b`.
+#[test]
+fn both_figures_of_a_pair_hold_for_one_node() {
+    let base = side(&[(
+        "s",
+        &[("a", 100.0), ("a", 100.2), ("a", 99.8), ("b", 110.0), ("b", 110.2)],
+    )]);
+    let new = side(&[(
+        "s",
+        &[("a", 100.0), ("a", 99.9), ("b", 110.0), ("b", 109.8), ("b", 110.2)],
+    )]);
+    let found = &compared(&base, &new).points[0];
+    assert!((found.ratio.value - 1.0).abs() < 0.01, "{found:?}");
+    assert_ne!(found.verdict, Verdict::Improved);
+    assert!((found.is.value / 100.0 - 1.0).abs() < 0.02, "{found:?}");
+}
+
+#[test]
+fn what_nodes_may_explain_is_undecided() {
+    const PARTS: [f64; 6] = [1.0, 1.002, 0.998, 1.001, 0.999, 1.0];
+    let of = |node: &str, value: f64| side(&[("s", &PARTS.map(|part| (node, value * part)))]);
+    let verdict = |base: &str, new: &str| {
+        let found = compared(&of(base, 100.0), &of(new, 95.0));
+        (found.points[0].verdict, found.limits[0].requirement)
+    };
+    let decided = (Verdict::Regressed, RequirementVerdict::Broken);
+    assert_eq!(verdict("a", "a"), decided);
+    assert_eq!(verdict("a", "b"), (Verdict::Undecided, RequirementVerdict::Undecided));
+    assert_eq!(verdict("", "b"), decided, "an unknown node is no other node");
+}
+
+#[test]
+fn pairs_on_one_node_have_no_noise_of_nodes() {
+    let own = side(&[
+        ("s", &[("a", 100.0), ("a", 100.2), ("a", 99.8), ("a", 100.1)]),
+        ("t", &[("b", 100.0), ("b", 100.2), ("b", 99.8)]),
+    ]);
+    let found = compared(&own, &own);
+    let width = |at: usize| (found.points[at].ratio.high / found.points[at].ratio.low).ln();
+    assert!(width(1) < 1.4 * width(0), "{:?}", found.points);
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub struct Limit {
     pub change: f64,
 }
 
-/// Compares two experiments in the metrics that both have, in the order of their names. A point has no ratio if its figure in the base is
-/// 0.
+/// Compares two experiments in the metrics that both have, in the order of their names. A point has no ratio unless its figure in the base
+/// is above 0.
 pub fn compare(comparing: &ComparisonInput<'_>) -> Comparison {
     let (base, new) = (comparing.base.clone().in_order(), comparing.new.clone().in_order());
     // Random numbers depend on the seed and the ids. Another seed makes the sides independent although their ids are equal.
@@ -190,6 +190,9 @@ impl<'k> Ratio<'k> {
         (at, to): (usize, usize),
     ) -> Option<Ratio<'k>> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
+        if was.value <= 0.0 {
+            return None;
+        }
         let value = is.value / was.value;
         let ratio = match sides.difference((at, to)) {
             Some(difference) => {

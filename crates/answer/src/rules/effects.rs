@@ -67,9 +67,13 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
     different.all(|name| name == first).then_some(first)
 }
 
-/// The ratio of one point's figure, multiplied by `times`, to the figure of another point.
+/// The ratio of one point's figure, multiplied by `times`, to the figure of another point; `None` unless that is above 0.
 fn ratio(figures: &Figures<'_>, drawn: &Draws, one: usize, other: usize, times: f64) -> Option<Estimate> {
-    let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
+    let to = figures.estimates[other]?.value;
+    if to <= 0.0 {
+        return None;
+    }
+    let value = times * figures.estimates[one]?.value / to;
     let (own, others) = (figures.values_of(drawn, one), figures.values_of(drawn, other));
     estimate_by(value, own.iter().zip(&others).map(|(a, b)| times * a / b))
 }

@@ -169,9 +169,11 @@ fn documented(fitted: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, be
 }
 
 /// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate (the winner was then chosen
-/// for another reason), or if it may hold more (it met its target at the highest load allowed, or its search ended undecided).
+/// for another reason), if it may hold more (it met its target at the highest load allowed, or its search ended undecided), or if its figure
+/// is not above 0.
 fn over(winner: &EntrantFacts, other: &EntrantFacts, better: Better) -> Option<Estimate> {
-    if other.at_ceiling || other.is_undecided() || better.prefers(other.value.value, winner.value.value) {
+    let may_hold_more = other.at_ceiling || other.is_undecided();
+    if may_hold_more || other.value.value <= 0.0 || better.prefers(other.value.value, winner.value.value) {
         return None;
     }
     let draws = winner.value_draws.iter().zip(&other.value_draws);

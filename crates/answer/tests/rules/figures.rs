@@ -312,6 +312,28 @@ fn an_outlier_breaks_no_limit() {
 }
 
 #[test]
+fn a_figure_below_zero_has_no_ratio_to_it() {
+    let side = |value: f64| {
+        let mut own = asking(&[]);
+        own.metrics[0].scale = Scale::Linear;
+        server(&mut own, "s", 0, "8", &[(value, 50.0); 3]);
+        own
+    };
+    let has_ratio = |base: f64, new: f64| {
+        let found = compare(&ComparisonInput {
+            base: &side(base),
+            new: &side(new),
+            pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
+            margin: &|_| 0.03,
+            limits: Vec::new(),
+        });
+        found.points.iter().any(|point| point.metric == THROUGHPUT)
+    };
+    assert!(!has_ratio(-10.0, -5.0), "half of a loss is no regression");
+    assert!(has_ratio(10.0, -5.0));
+}
+
+#[test]
 fn a_comparison_depends_neither_on_ids_nor_on_which_side_comes_first() {
     let side = |id: &str, values: [f64; 3]| {
         let mut own = asking(&[]);

@@ -234,12 +234,22 @@ impl<'k> Ratio<'k> {
             was: self.was,
             is: self.is,
             ratio: self.ratio,
-            more_starts: (verdict == Verdict::Undecided)
+            more_starts: (verdict == Verdict::Undecided && self.is_of_one_node())
                 .then(|| self.more_starts(margin, starts.0.min(starts.1)))
                 .flatten(),
             starts,
             verdict,
         }
+    }
+
+    /// Returns true if both points have runs on the node for which their figures hold. Otherwise more starts do not show how nodes differ.
+    fn is_of_one_node(&self) -> bool {
+        let has_runs = |(figures, at): (&Figures<'_>, usize)| {
+            let node = figures.posterior.observations.node_of(at);
+            let mut runs = figures.experiment.points[at].runs.iter();
+            runs.any(|run| node == Some(&*run.node))
+        };
+        has_runs(self.base) && has_runs(self.new)
     }
 
     /// Returns the number of further starts on each side that decide the verdict in four of five cases, if the estimate is true. `have` is

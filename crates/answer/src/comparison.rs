@@ -36,7 +36,8 @@ pub struct ComparedPoint {
     pub verdict: Verdict,
     /// Number of launches on which the point was measured, in the base and in the new experiment.
     pub starts: (usize, usize),
-    /// If undecided, the further starts of each side that would decide in four of five cases; `None` if 1000 in all would not be enough.
+    /// If undecided, the further starts of each side that would decide in four of five cases; `None` if 1000 in all would not be enough, or
+    /// if the sides were measured on different nodes.
     pub more_starts: Option<usize>,
 }
 

@@ -60,7 +60,9 @@ fn what_nodes_may_explain_is_undecided() {
     let of = |node: &str, value: f64| side(&[("s", &PARTS.map(|part| (node, value * part)))]);
     let verdict = |base: &str, new: &str| {
         let found = compared(&of(base, 100.0), &of(new, 95.0));
-        (found.points[0].verdict, found.limits[0].requirement)
+        let point = &found.points[0];
+        assert_eq!(point.more_starts, None, "no starts show how nodes differ");
+        (point.verdict, found.limits[0].requirement)
     };
     let decided = (Verdict::Regressed, RequirementVerdict::Broken);
     assert_eq!(verdict("a", "a"), decided);

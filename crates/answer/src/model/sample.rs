@@ -179,6 +179,23 @@ impl Posterior {
         drawn
     }
 
+    /// The effect of each node in each draw, by its name; empty if there is only one node.
+    pub fn draw_effects_of_nodes(&self, seed: u64, count: usize) -> BTreeMap<&str, Vec<f64>> {
+        let allotted = self.allot(seed, count);
+        let Some(effects) = self.draw_nodes(seed, &allotted) else {
+            return BTreeMap::new();
+        };
+        let drawn = |node: usize| {
+            let mut drawn = vec![0.0; count];
+            for (draw, effects) in allotted.iter().flatten().zip(&effects) {
+                drawn[*draw] = effects[node];
+            }
+            drawn
+        };
+        let nodes = self.observations.nodes.iter().enumerate();
+        nodes.map(|(at, name)| (name.as_str(), drawn(at))).collect()
+    }
+
     /// Assigns the indices of the draws to the noise levels.
     fn allot(&self, seed: u64, count: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..count).collect();

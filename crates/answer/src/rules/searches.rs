@@ -1,20 +1,21 @@
 //! The entrants of a question about loads: each config with the load that its search found, and the search's own posterior.
 //!
 //! The limit differs from start to start by the noise of the limiting figure, divided by the slope of that figure over the load. The noise
-//! of starts is estimated from all searches for the target, as for any metric. A server that meets its target at the highest load allowed
-//! may hold more. The logarithm of its limit is then assumed to be uniform, up to the highest load that any competitor's replicas may reach
-//! together.
+//! of starts and of nodes is estimated from all searches for the target, as for any metric. A server that meets its target at the highest
+//! load allowed may hold more. The logarithm of its limit is then assumed to be uniform, up to the highest load that any competitor's
+//! replicas may reach together.
 //!
 //! A search that ended undecided has only its posterior. Its config cannot win, but the winner must still be compared with it.
 
 use super::super::Random;
 use super::super::asked::Question;
-use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search};
+use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search, StartLimit};
 use super::super::fit::{ExperimentFit, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
 use super::contest::Contender;
 use super::entrants::{EntrantFacts, Entrants, replicas};
+use std::collections::BTreeMap;
 use vsweep_strategy::search::is_ceiling;
 
 /// Lower bound of the slope. On flatter curves the search's own interval already spans the range searched, so noise of starts need not
@@ -35,14 +36,19 @@ pub fn of_searches(fitted: &ExperimentFit<'_>, question: &Question, target: &str
         .filter(is_asked)
         .filter(|search| !search.starts.is_empty())
         .collect();
-    let start_noises = start_noise(&searches, experiment);
+    let noise = noise_of_limits(&searches);
+    let count = draws_of(experiment);
     let repeated = searches.iter().filter(|search| search.starts.len() > 1);
-    let steepest = repeated.map(|search| slope(search)).fold(0.0, f64::max);
+    let noises = Noises {
+        starts: &noise.draw_start_noise(experiment.seed, count),
+        steepest: repeated.map(|search| slope(search)).fold(0.0, f64::max),
+        nodes: &noise.draw_effects_of_nodes(experiment.seed, count),
+    };
     let headrooms = headrooms(&searches, experiment);
     let limits: Vec<Vec<f64>> = searches
         .iter()
         .zip(&headrooms)
-        .map(|(search, headroom)| limits(search, *headroom, (&start_noises, steepest), experiment.seed))
+        .map(|(search, headroom)| limits(search, *headroom, &noises, experiment.seed))
         .collect();
     let shrunk = shrunk(
         &limits,
@@ -120,14 +126,26 @@ fn headrooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     highest.iter().map(|own| own.map_or(1.0, |own| of_any / own)).collect()
 }
 
-/// Draws the logarithm of the limit of one server, once for each of `start_noises`: the mean over its starts, each drawn from its own
-/// posterior and moved by the noise of starts. A start whose draw is the highest load allowed gets headroom instead.
-fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64), seed: u64) -> Vec<f64> {
+/// Draws of the noise in the limiting figure.
+struct Noises<'n> {
+    /// The standard deviation of starts in each draw.
+    starts: &'n [f64],
+    /// The steepest curve on which starts were repeated.
+    steepest: f64,
+    /// The effect of each node in each draw, by its name.
+    nodes: &'n BTreeMap<&'n str, Vec<f64>>,
+}
+
+/// Draws the logarithm of the limit of one server: the mean over its starts, each drawn from its own posterior, moved by the noise of
+/// starts, and freed of its node's effect. A start whose draw is the highest load allowed gets headroom instead.
+fn limits(search: &Search, headroom: f64, noises: &Noises<'_>, seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
-    let draw = |noise: &f64| {
+    let draw = |(at, noise): (usize, &f64)| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
-            let moved = limit.ln() + scatter(*noise, slope(search), steepest) * random.normal();
+            let of_node = noises.nodes.get(&*located.node).map_or(0.0, |effects| effects[at]);
+            let start = scatter(*noise, slope(search), noises.steepest) * random.normal();
+            let moved = limit.ln() + start - of_node / slope(search);
             match (is_at_ceiling(search, limit), headroom > 1.0) {
                 (true, true) => limit.ln() + random.uniform() * headroom.ln(),
                 // The limit lies somewhere beyond the highest load allowed: up to one e-fold, as in the prior of the search.
@@ -137,7 +155,7 @@ fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64
         });
         limits.sum::<f64>() / search.starts.len() as f64
     };
-    start_noises.iter().map(draw).collect()
+    noises.starts.iter().enumerate().map(draw).collect()
 }
 
 /// Returns the noise of starts in the logarithm of a limit: that of the figure, divided by the slope. Noise beyond the usual was observed
@@ -206,8 +224,8 @@ fn seen_scatter(searches: &[&Search]) -> f64 {
     (squares / f64::max(freedom, 1.0)).max(0.0).sqrt()
 }
 
-/// Draws the standard deviation of starts in the limiting figure.
-fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
+/// Returns the posterior of the limiting figure, whose noise is that of starts and nodes.
+fn noise_of_limits(searches: &[&Search]) -> Posterior {
     let metric = Metric {
         name: LIMIT.to_owned(),
         scale: Scale::Log,
@@ -221,24 +239,21 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
             ..NoisePrior::LATENCY
         },
     };
-    let run = |search: &Search, start: &str, node: &str, quantiles: &[f64]| {
-        let (mean, deviation) = log_moments(quantiles);
+    let run = |search: &Search, located: &StartLimit| {
+        let (mean, deviation) = log_moments(&located.quantiles);
         // Converted back to a figure, because the model takes logarithms itself.
         let value = (mean * slope(search)).exp();
         let error = deviation * slope(search);
         let figures = [(LIMIT.to_owned(), Figure::Value { value, error })].into();
         Run {
-            start: start.to_owned(),
-            node: node.to_owned(),
+            start: located.start.clone(),
+            node: located.node.clone(),
             disturbed: false,
             figures,
         }
     };
     let points = searches.iter().map(|search| {
-        let runs = search
-            .starts
-            .iter()
-            .map(|own| run(search, &own.start, "", &own.quantiles));
+        let runs = search.starts.iter().map(|located| run(search, located));
         Point {
             id: search.config.clone(),
             config: search.config.clone(),
@@ -248,5 +263,5 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     });
     let points: Vec<Point> = points.collect();
     let observations = Observations::among(&points.iter().collect::<Vec<&Point>>(), &metric);
-    Posterior::pooled(observations, &metric.prior).draw_start_noise(experiment.seed, draws_of(experiment))
+    Posterior::pooled(observations, &metric.prior)
 }

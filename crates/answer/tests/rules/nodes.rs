@@ -97,3 +97,45 @@ fn a_node_with_figures_of_zero_alone_changes_no_other_figure() {
     };
     assert_eq!(throughput(3), throughput(2));
 }
+
+#[test]
+fn a_load_found_on_another_node_is_less_certain() {
+    let widths = |node: &str| {
+        let located = |node: &str| StartLimit {
+            node: node.to_owned(),
+            quantiles: (0..20).map(|at| 80.0 * (1.0 + 0.001 * f64::from(at))).collect(),
+            ..StartLimit::default()
+        };
+        let search = |(id, node): (&str, &str)| Search {
+            config: id.to_owned(),
+            target: "chat".to_owned(),
+            load: Some(80.0),
+            slope: 1.0,
+            starts: vec![located(node)],
+            ..Search::default()
+        };
+        let config = |id: &str| Config {
+            id: id.to_owned(),
+            ..Config::default()
+        };
+        let found = answer(Experiment {
+            configs: ["s", "t", "u"].map(config).to_vec(),
+            searches: [("s", "a"), ("t", "a"), ("u", node)].map(search).to_vec(),
+            questions: vec![Question::highest_load("chat")],
+            margin: 0.01,
+            ..Experiment::default()
+        });
+        let value = |id: &str| {
+            let entrants = &found.questions[0].entrants;
+            entrants
+                .iter()
+                .find(|entrant| entrant.config == id)
+                .expect("it competes")
+                .value
+        };
+        ["s", "u"].map(|id| (value(id).high / value(id).low).ln())
+    };
+    let (one, two) = (widths("a"), widths("b"));
+    assert!((two[0] / one[0] - 1.0).abs() < 0.2, "{one:?} {two:?}");
+    assert!(two[1] > 1.3 * one[1], "{one:?} {two:?}");
+}

@@ -73,7 +73,7 @@ fn answer(fitted: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Tog
         part: fitted.experiment.margin,
         better: Better::Higher,
     };
-    // A config that reaches nothing of a workload is no answer for it.
+    // A config that reaches nothing of a workload cannot be the answer for all.
     ranked.retain(|(_, shares)| least(shares) > 0.0 && margin.holds(least(shares), most, 0.0));
     // The winners of single workloads were chosen by more than their shares, such as the targets that they also meet.
     let wins = |config: usize| {

@@ -67,7 +67,7 @@ fn what_nodes_may_explain_is_undecided() {
     let decided = (Verdict::Regressed, RequirementVerdict::Broken);
     assert_eq!(verdict("a", "a"), decided);
     assert_eq!(verdict("a", "b"), (Verdict::Undecided, RequirementVerdict::Undecided));
-    assert_eq!(verdict("", "b"), decided, "an unknown node is no other node");
+    assert_eq!(verdict("", "b"), decided, "an unknown node may be the same");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn several_workloads_are_answered_together() {
 }
 
 #[test]
-fn a_server_that_does_nothing_of_a_workload_is_no_answer_for_all() {
+fn a_server_that_does_nothing_of_a_workload_never_wins_all() {
     let together = |figures: [[f64; 2]; 2]| {
         let mut own = asking(&[]);
         for (id, figures) in ["a", "b"].into_iter().zip(figures) {

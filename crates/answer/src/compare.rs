@@ -1,7 +1,7 @@
 //! Two experiments against each other: new over base, metric by metric at each point that both measured.
 //!
-//! Each side has a noise model of its own; nothing is pooled between them. The figures of a pair hold for the same node. The verdicts are those of docs/verdicts.md, with the intervals
-//! of the model. A limit counts as broken only if it is still broken after Holm's correction.
+//! Each side has a noise model of its own; nothing is pooled between them. The figures of a pair hold for the same node. The verdicts are
+//! those of docs/verdicts.md, with the intervals of the model. A limit counts as broken only if it is still broken after Holm's correction.
 
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;

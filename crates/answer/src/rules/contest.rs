@@ -13,7 +13,7 @@ pub struct Contender {
     pub plain: Option<f64>,
     /// For a search, the median and the upper end of its own posterior. If the search ended early, the load that it reports may lie well
     /// below its median. So nearness to the best search is also decided by the posteriors: the upper end must be within the margin of the
-    /// median of the best search.
+    /// median of every better search.
     pub located: Option<[f64; 2]>,
     /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
@@ -143,13 +143,18 @@ fn winner(entrants: &[Contender], margin: Margin, may_win: impl Fn(usize) -> boo
     };
     let best = all.clone().reduce(prefer)?;
     let best_value = plain(best)?;
-    let is_near = |at: &usize| {
-        let (entrant, unit) = (&entrants[*at], entrants[*at].unit);
-        let located = entrant.located.zip(entrants[best].located);
-        plain(*at).is_some_and(|value| margin.holds(value, best_value, unit))
-            && located.is_none_or(|([_, most], [middle, _])| margin.holds(most, middle, unit))
+    // Not only the best search counts. Otherwise one with a lower median could become the best, and something simpler would be near it.
+    let may_reach = |at: usize, most: f64| {
+        let better = all.clone().filter(|other| prefer(*other, at) == *other);
+        let mut middles = better.filter_map(|other| entrants[other].located);
+        middles.all(|[middle, _]| margin.holds(most, middle, entrants[at].unit))
     };
-    let (dead, alive): (Vec<usize>, Vec<usize>) = all.filter(is_near).partition(|at| entrants[*at].has_died);
+    let is_near = |at: &usize| {
+        let is_within = |value: f64| margin.holds(value, best_value, entrants[*at].unit);
+        let located = entrants[*at].located.filter(|_| *at != best);
+        plain(*at).is_some_and(is_within) && located.is_none_or(|[_, most]| may_reach(*at, most))
+    };
+    let (dead, alive): (Vec<usize>, Vec<usize>) = all.clone().filter(is_near).partition(|at| entrants[*at].has_died);
     let sound = if alive.is_empty() { dead } else { alive };
     let most = sound.iter().map(|at| entrants[*at].other_targets).max()?;
     let meets_most = |at: &usize| entrants[*at].other_targets == most;

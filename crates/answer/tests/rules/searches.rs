@@ -231,6 +231,21 @@ fn a_search_that_likely_holds_more_loses_to_no_other_advantage() {
     assert!(config == "b" && probability > 0.9, "{config}: {probability}");
 }
 
+/// `x` cannot hold what `b` may hold, whichever of the others reports the highest load.
+#[test]
+fn a_winner_that_holds_more_loses_to_nothing_simpler() {
+    let mut own = searched(&[("x", 99.3, 0, 100.0), ("w", 99.5, 0, 100.0), ("b", 100.0, 0, 100.0)]);
+    for (search, step) in own.searches.iter_mut().zip([0.168, 0.3, 0.6]) {
+        let least = search.load.expect("a load");
+        search.starts[0].quantiles = (0..20).map(|at| least + step * f64::from(at)).collect();
+    }
+    assert_eq!(winner(&answer(own.clone())), "w");
+    let improved = &mut own.searches[1];
+    improved.load = improved.load.map(|load| load * 1.006);
+    improved.starts[0].quantiles.iter_mut().for_each(|load| *load *= 1.006);
+    assert_eq!(winner(&answer(own)), "w");
+}
+
 #[test]
 fn the_disturbed_probes_are_those_of_the_target_that_is_asked_for() {
     let mut experiment = searched(&[("a", 80.0, 0, 100.0)]);

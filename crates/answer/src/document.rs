@@ -123,8 +123,8 @@ pub struct Winner {
 pub enum WinReason {
     /// It has the best estimate.
     Best,
-    /// It is within the margin of the best and none of its launches failed or died.
-    NoDeaths {
+    /// It is within the margin of the best; its server never died, and at most one request in a hundred failed.
+    FewerFailures {
         /// The id of the config with the best estimate.
         best: String,
     },

@@ -134,6 +134,13 @@ pub struct Facts {
     pub other_versions: Vec<String>,
 }
 
+impl Facts {
+    /// Returns true if the server died, or failed more than one request in a hundred.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.deaths > 0 || self.failed_requests.saturating_mul(100) > self.requests
+    }
+}
+
 /// A config under one load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {

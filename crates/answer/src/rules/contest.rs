@@ -17,8 +17,8 @@ pub struct Contender {
     pub located: Option<[f64; 2]>,
     /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
-    /// True if some of its launches failed or died.
-    pub has_died: bool,
+    /// True if its server died, or failed requests.
+    pub has_failed: bool,
     /// Number of changes from the defaults.
     pub changes: usize,
     /// For a search, the number of the plan's other targets that it meets.
@@ -57,7 +57,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     Best,
-    NoDeaths(usize),
+    FewerFailures(usize),
     MoreTargets(usize),
     MorePerGpu(usize),
     FewerChanges(usize),
@@ -79,7 +79,7 @@ impl Reason {
     pub fn chosen(self, id: impl Fn(usize) -> String) -> WinReason {
         match self {
             Reason::Best => WinReason::Best,
-            Reason::NoDeaths(best) => WinReason::NoDeaths { best: id(best) },
+            Reason::FewerFailures(best) => WinReason::FewerFailures { best: id(best) },
             Reason::MoreTargets(best) => WinReason::MoreTargets { best: id(best) },
             Reason::MorePerGpu(best) => WinReason::MorePerGpu { best: id(best) },
             Reason::FewerChanges(best) => WinReason::FewerChanges { best: id(best) },
@@ -154,8 +154,9 @@ fn winner(entrants: &[Contender], margin: Margin, may_win: impl Fn(usize) -> boo
         let located = entrants[*at].located.filter(|_| *at != best);
         plain(*at).is_some_and(is_within) && located.is_none_or(|[_, most]| may_reach(*at, most))
     };
-    let (dead, alive): (Vec<usize>, Vec<usize>) = all.clone().filter(is_near).partition(|at| entrants[*at].has_died);
-    let sound = if alive.is_empty() { dead } else { alive };
+    let (failed, sound): (Vec<usize>, Vec<usize>) =
+        all.clone().filter(is_near).partition(|at| entrants[*at].has_failed);
+    let sound = if sound.is_empty() { failed } else { sound };
     let most = sound.iter().map(|at| entrants[*at].other_targets).max()?;
     let meets_most = |at: &usize| entrants[*at].other_targets == most;
     let versatile: Vec<usize> = sound.iter().copied().filter(meets_most).collect();
@@ -163,7 +164,7 @@ fn winner(entrants: &[Contender], margin: Margin, may_win: impl Fn(usize) -> boo
     let chosen = settled_by_changes(entrants, &efficient, prefer)?;
     let reason = match chosen {
         chosen if chosen == best => Reason::Best,
-        _ if !sound.contains(&best) => Reason::NoDeaths(best),
+        _ if !sound.contains(&best) => Reason::FewerFailures(best),
         _ if !versatile.contains(&best) => Reason::MoreTargets(best),
         _ if !efficient.contains(&best) => Reason::MorePerGpu(best),
         // Equal estimates need no reason.
@@ -246,7 +247,7 @@ mod tests {
             plain: Some(plain),
             located: None,
             draws: vec![draw; 100],
-            has_died: false,
+            has_failed: false,
             changes: 0,
             other_targets: 0,
             per_gpu: None,

@@ -134,7 +134,7 @@ pub fn of_points(
                 located: None,
                 plain: best.map(|_| estimate.value),
                 draws: Vec::new(),
-                has_died: own.facts.deaths > 0,
+                has_failed: own.facts.has_failed(),
                 changes: own.changes,
                 other_targets: 0,
                 per_gpu: None,

@@ -84,7 +84,8 @@ pub fn of_searches(fitted: &ExperimentFit<'_>, question: &Question, target: &str
                 plain: ranked_load(search).map(|load| load * times),
                 located: Some(located),
                 draws: for_replicas(shrunk),
-                has_died: own.facts.deaths > 0,
+                // A search sends loads that are too high on purpose, so failed requests say little.
+                has_failed: own.facts.deaths > 0,
                 changes: own.changes,
                 other_targets: search.other_targets,
                 per_gpu: search.throughput_per_gpu,

@@ -146,7 +146,8 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
     let were = if mixed.len() == 1 { "was" } else { "were" };
     (!mixed.is_empty()).then(|| {
         format!(
-            "{} of {points} {were} measured on different nodes ({named}{how}), which may be the difference; measure both sides on one node",
+            "{} of {points} {were} measured on different nodes ({named}{how}), which may be the difference; measure both sides on one \
+             node, and give containers on one node the same NODE_NAME",
             mixed.len()
         )
     })

@@ -233,7 +233,7 @@ fn why(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, warnings: Ve
 fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
     match &winner.chosen {
         WinReason::Best => None,
-        WinReason::NoDeaths { best } => Some((best, "never failed or died")),
+        WinReason::FewerFailures { best } => Some((best, "failed less")),
         WinReason::MoreTargets { best } => Some((best, "meets more of the other targets")),
         WinReason::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
         WinReason::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),

@@ -12,7 +12,6 @@ pub mod checks {
 }
 pub mod commands;
 pub mod condition;
-mod forms;
 pub mod import;
 mod load;
 pub mod matrix;
@@ -84,7 +83,6 @@ pub use tables::slurm::Slurm;
 pub use value::{equal, equality_key, number, number_or_text, show};
 
 use checks::cross_checks::{exclusions, name, version};
-use forms::Scalar;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -92,7 +90,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tables::requirement::assertions;
 use vsweep_strategy::search;
-use written::words;
+use written::{Scalar, words};
 
 pub use checks::cross_checks::is_name;
 

@@ -169,7 +169,7 @@ fn plural(name: &str) -> String {
     }
 }
 
-/// Returns the JSON Schema of the plan format, made from the descriptions of tables (`read::table`) and values (`written`, `forms`).
+/// Returns the JSON Schema of the plan format, made from the descriptions of tables (`read::table`) and values (`written`).
 /// Editors use it to complete plans, and the plan reference is made from it.
 pub fn json_schema() -> Value {
     let mut definitions = Definitions::default();

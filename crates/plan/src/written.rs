@@ -1,8 +1,9 @@
-//! The form of the plan's values as JSON Schema: named types, simple types, and the macros that declare alternatives ([`any_of!`]) and
-//! closed lists of words ([`words!`]).
+//! The form of the plan's values as JSON Schema: simple types, the macros that declare alternatives ([`any_of!`]) and closed lists of words
+//! ([`words!`]), and the forms that several tables share. These forms only describe: values are read into other types.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use vsweep_strategy::search::{Spacing, Vary};
 
 /// A type that describes the form of its values in a plan.
 pub(super) trait Written {
@@ -169,4 +170,66 @@ pub(super) fn one_of<W: ListOfWords>(about: &str) -> Map<String, Value> {
     let word = |(word, meaning): &(&str, &str)| described(meaning, json!({"type": "string", "const": word}));
     let words: Vec<Map<String, Value>> = W::WORDS.iter().map(word).collect();
     described(about, json!({"oneOf": words}))
+}
+
+any_of! {
+    /// A command line: a string split as a shell would, or a list of words.
+    pub Words {
+        /// Split into words as a shell would; no shell is involved.
+        String,
+        /// Taken as it is.
+        Vec<String>,
+    }
+}
+
+any_of! {
+    /// One command line, or several by name.
+    pub Commands {
+        /// One for all servers.
+        Words,
+        /// An axis.
+        BTreeMap<String, Words>,
+    }
+}
+
+any_of! {
+    /// A value, or several as an axis.
+    pub Values {
+        /// One.
+        Scalar,
+        /// An axis.
+        Vec<Scalar>,
+    }
+}
+
+any_of! {
+    /// A value that is neither a list nor a table.
+    pub Scalar {
+        /// `true` or `false`.
+        bool,
+        /// A number.
+        f64,
+        /// A text; `${NAME}` and `${NAME:-default}` stand for environment variables.
+        String,
+    }
+}
+
+words! {
+    /// Spacing of a range with a `count`.
+    impl Spacing("Scale") {
+        /// Equal differences.
+        "linear",
+        /// Equal factors.
+        "log",
+    }
+}
+
+words! {
+    /// The load parameter that a search varies.
+    impl Vary("Vary") {
+        /// Requests in flight at once.
+        "max_concurrency",
+        /// Requests a second.
+        "request_rate",
+    }
 }

@@ -1,6 +1,6 @@
 //! The members of a server: processes in addition to the process that answers requests, on the same node or on other nodes.
 
-use crate::forms::Words;
+use crate::written::Words;
 use crate::{Node, Reader, table};
 
 /// Placeholder for the first node, where vsweep and the command that answers run.

@@ -2,8 +2,7 @@
 
 use super::{FromNode, RangeTable, Reader, table};
 use crate::commands::{ENV, is_command_or_variable};
-use crate::forms::Scalar;
-use crate::written::any_of;
+use crate::written::{Scalar, any_of};
 use crate::{Axis, Entry, Kind, Node, Problem, Side, number, spelling};
 use serde_json::{Number, Value};
 use std::collections::HashMap;

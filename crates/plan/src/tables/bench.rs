@@ -1,8 +1,7 @@
 //! The `[bench]` table: the load side.
 
 use super::mix::{MIX, MixClass, mix};
-use crate::forms::Scalar;
-use crate::written::{any_of, words};
+use crate::written::{Scalar, any_of, words};
 use crate::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
 };

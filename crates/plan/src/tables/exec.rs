@@ -1,7 +1,6 @@
 //! The `[exec]` table: how many servers run at once.
 
-use crate::forms::Scalar;
-use crate::written::{any_of, words};
+use crate::written::{Scalar, any_of, words};
 use crate::{Condition, FromNode, Kind, Node, Params, Plan, Program, Reader, ServeCommand, Side, table};
 use std::collections::BTreeMap;
 use std::time::Duration;

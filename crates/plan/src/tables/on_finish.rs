@@ -1,7 +1,7 @@
 //! The `[on_finish]` table: a command for the end of a sweep.
 
-use crate::forms::Words;
 use crate::table;
+use crate::written::Words;
 use std::time::Duration;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

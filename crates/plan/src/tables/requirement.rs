@@ -2,8 +2,7 @@
 //! where results are shown, not here.
 
 use super::sla::of_class;
-use crate::forms::Scalar;
-use crate::written::words;
+use crate::written::{Scalar, words};
 use crate::{Condition, FromNode, Node, Params, Reader, Side, Table, table};
 use itertools::Itertools;
 use std::collections::BTreeMap;

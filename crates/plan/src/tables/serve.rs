@@ -1,8 +1,7 @@
 //! The `[serve]` table: the server side.
 
 use crate::commands::{COMMAND, ENV, is_command_or_variable};
-use crate::forms::{self, Values, Words};
-use crate::written::words;
+use crate::written::{self, Values, Words, words};
 use crate::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Members, Node, Param, Problem, Reader, Side, Span, combos, nearest,
     params, show, start_of, suggest, table,
@@ -216,7 +215,7 @@ impl Serve {
 }
 
 impl FromNode for Commands {
-    type Written = forms::Commands;
+    type Written = written::Commands;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Commands> {
         let Kind::Table(entries) = &node.kind else {

@@ -1,6 +1,6 @@
 //! The `[sla]` table, and the bounds of metrics in targets and assertions.
 
-use crate::forms::Scalar;
+use crate::written::Scalar;
 use crate::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, THROUGHPUTS, Target, Vary};

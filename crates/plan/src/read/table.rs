@@ -4,7 +4,6 @@
 use super::Reader;
 use crate::written::{self, Definitions, ListOfWords, described};
 use crate::{Entry, Node, suggest};
-
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;

@@ -50,19 +50,22 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
 }
 
 /// Blocks marked `sh run` end by themselves, and need neither a GPU nor another program. All of them run one after the other in one folder,
-/// beginning with the page of the first sweep, as a reader would type them. A simulator replaces the server on port 8000.
+/// as a reader would type them. The page of the first sweep begins in the empty folder; the other pages find the plans of the source tree
+/// in it. A simulator replaces the server on port 8000.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn commands_run() {
     let mut count = 0;
     let folder = TempDir::new().expect("a folder");
-    symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
     let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep")).parent().expect("a folder");
     let others = std::env::var("PATH").unwrap_or_default();
     let server = Server::start(&["--sim-speed", "20"]);
     let mut pages = pages();
     pages.sort_by_key(|(path, _)| !path.ends_with("first-sweep.md"));
-    for (path, text) in pages {
+    for (at, (path, text)) in pages.into_iter().enumerate() {
+        if at == 1 {
+            symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
+        }
         let scripts = blocks(&text, &["sh run"]);
         count += usize::from(!scripts.is_empty());
         for script in scripts {
@@ -229,6 +232,14 @@ fn every_flag_and_every_fault_of_the_simulator_is_explained() {
     }
 }
 
+/// Returns the anchor that a Markdown viewer makes of a heading: lower case, no punctuation, dashes for spaces.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+        .collect()
+}
+
 #[test]
 fn links_lead_somewhere_and_no_page_is_hidden() {
     let pages = pages();
@@ -236,12 +247,26 @@ fn links_lead_somewhere_and_no_page_is_hidden() {
     for (path, text) in &pages {
         let folder = path.parent().expect("a folder");
         for part in text.split("](").skip(1) {
-            let target = part.split([')', '#']).next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") || target.contains(char::is_whitespace) {
+            let link = part.split(')').next().unwrap_or_default();
+            if link.is_empty() || link.contains("://") || link.contains(char::is_whitespace) {
                 continue;
             }
-            let file = folder.join(target);
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let file = if target.is_empty() {
+                path.clone()
+            } else {
+                folder.join(target)
+            };
             assert!(file.exists(), "{}: {target} is not there", path.display());
+            if !anchor.is_empty() && file.extension().is_some_and(|end| end == "md") {
+                let page = fs::read_to_string(&file).expect("a page");
+                let mut headings = page.lines().filter(|line| line.starts_with('#'));
+                assert!(
+                    headings.any(|line| anchor_of(line) == anchor),
+                    "{}: no heading of {target} is #{anchor}",
+                    path.display()
+                );
+            }
             if path.ends_with("docs/README.md") {
                 linked.push(file.canonicalize().expect("it exists"));
             }

@@ -166,6 +166,7 @@ fn another_model_at_the_same_address_does_not_continue_the_first_ones_experiment
     let retired = rows(&harness.folder.path().join("out/duplicates.csv"));
     assert_eq!(retired.len(), 2, "{retired:?}");
     assert!(retired.iter().all(|row| row["why"].contains("model alpha became beta")));
+    assert!(retired.iter().all(|row| row["start"] == "0"), "named as in starts.csv");
     let answer = std::fs::read(harness.folder.path().join("out/answer.json")).expect("an answer");
     let answer: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
     assert_eq!(

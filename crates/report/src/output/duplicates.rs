@@ -2,6 +2,7 @@
 //! example, two sessions that did not know of each other measured the same run, a run was tried again, or a result was retired.
 
 use super::files;
+use super::starts::show_slot;
 use crate::findings::attainment::Shares;
 use crate::rows::read_figures;
 use itertools::Itertools;
@@ -26,7 +27,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
         let differs = both.map(|(own, counted)| format!("{:.1}", 100.0 * (own / counted - 1.0)));
         let mut row = vec![
             ("point", run.point.to_string()),
-            ("slot", run.slot.to_string()),
+            ("start", show_slot(run.slot)),
             ("run", run.run.to_string()),
             ("started", run.rank.line.to_string()),
             ("launch", shown(run.launch)),

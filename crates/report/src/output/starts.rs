@@ -119,7 +119,7 @@ fn planned_usages(state: &State) -> Vec<LaunchUsage<'_>> {
 }
 
 /// The number of a planned start, or `alone`.
-fn show_slot(slot: u32) -> String {
+pub(super) fn show_slot(slot: u32) -> String {
     match slot {
         ALONE_SLOT => "alone".to_owned(),
         slot => slot.to_string(),

@@ -114,6 +114,11 @@ proptest! {
 
         let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();
         let kept = matrix.only(&format!("s0>={only}"));
+        if let Ok(part) = &kept {
+            let counts = part.counts();
+            let removed: u64 = counts.removed.iter().map(|removed| removed.pairs).sum();
+            prop_assert_eq!(counts.points + removed, counts.pairs);
+        }
         prop_assert_eq!(kept.map(|kept| pairs(&kept)).unwrap_or_default(), narrowed);
     }
 

@@ -112,7 +112,10 @@ impl Matrix {
         matrix.filters.push(PairFilter {
             kind: FilterKind::Only,
             pairs: Agreement::of_conditions(&conditions, &self.sides),
-            removed: FilterCount::default(),
+            removed: FilterCount {
+                text: format!("--only {text}"),
+                pairs: 0,
+            },
         });
         matrix.count();
         if matrix.points_of_server.iter().all(|count| *count == 0) {

@@ -80,18 +80,18 @@ pub struct Counts {
     pub searches: u64,
     /// Minimum number of runs: the repetitions of every point on every start, and the repeated first points.
     pub runs: u64,
-    /// Number of pairs of server and load before links and exclusions.
+    /// Number of pairs of server and load before links, exclusions and `--only`.
     pub pairs: u64,
-    /// Number of pairs removed by each link and exclusion, in the order in which they are applied.
+    /// Number of pairs removed by each link, each exclusion and `--only`, in the order in which they are applied.
     pub removed: Vec<FilterCount>,
 }
 
-/// Number of pairs removed by one link or exclusion.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Number of pairs removed by one link or exclusion, or by `--only`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterCount {
-    /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
+    /// The link, the exclusion or `--only`, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
-    /// Number of pairs that it removed from the pairs that earlier links and exclusions kept.
+    /// Number of pairs that it removed from the pairs that earlier ones kept.
     pub pairs: u64,
 }
 
@@ -176,7 +176,7 @@ impl Matrix {
         kept.map_or(0, |points| u64::from(*points))
     }
 
-    /// Returns the size of the matrix, and how many pairs links and exclusions removed.
+    /// Returns the size of the matrix, and how many pairs links, exclusions and `--only` removed.
     pub fn counts(&self) -> Counts {
         let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
         let (points, searches) = match self.finds_its_loads() {
@@ -185,7 +185,6 @@ impl Matrix {
         };
         let servers = self.kept_servers().count() as u64;
         let repeated = servers * u64::from(self.plan.repeat_first && !self.finds_its_loads());
-        let of_plan = self.filters.iter().filter(|filter| filter.kind != FilterKind::Only);
         Counts {
             servers,
             keeps_defaults: self.keeps_defaults(),
@@ -194,7 +193,7 @@ impl Matrix {
             searches,
             runs: u64::from(self.starts) * (points * u64::from(self.plan.runs.least()) + repeated),
             pairs: self.sides.serve.len() as u64 * self.sides.bench.len() as u64,
-            removed: of_plan.map(|filter| filter.removed.clone()).collect(),
+            removed: self.filters.iter().map(|filter| filter.removed.clone()).collect(),
         }
     }
 

@@ -158,13 +158,10 @@ pub fn describe_work(counts: &Counts) -> String {
     }
 }
 
-/// Writes the numbers of starts, of points and runs or searches, and of pairs of server and load; then the pairs that each exclusion
-/// removed.
+/// Writes the numbers of starts, and of points and runs or searches. If pairs of server and load were removed, their number before follows,
+/// and a line for each cause.
 pub fn write_counts(plan: &Plan, counts: &Counts, out: &mut impl Write) -> io::Result<()> {
-    let (starts, pairs) = (
-        show_many(counts.starts, noun_of_start(plan)),
-        show_many(counts.pairs, "pair"),
-    );
+    let starts = show_many(counts.starts, noun_of_start(plan));
     let defaults = match (counts.keeps_defaults, counts.starts > counts.servers) {
         (None, _) => "",
         (Some(false), _) => " (no server has the default settings)",
@@ -172,11 +169,11 @@ pub fn write_counts(plan: &Plan, counts: &Counts, out: &mut impl Write) -> io::R
         (Some(true), true) => " (one server has the default settings)",
     };
     let work = describe_work(counts);
-    let before = match counts.removed.is_empty() {
-        true => "",
-        false => " before links and exclusions",
+    let pairs = match counts.removed.is_empty() {
+        true => String::new(),
+        false => format!("; of {} of server and load", show_many(counts.pairs, "pair")),
     };
-    writeln!(out, "{starts}{defaults}, {work}; {pairs} of server and load{before}")?;
+    writeln!(out, "{starts}{defaults}, {work}{pairs}")?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

@@ -49,14 +49,14 @@ pub(super) fn pack(
         let alone = config.is_some_and(|server| plan.exec.is_exclusive(&server.params));
         if gpus > capacity.gpus {
             return Err(Unknown::Because(format!(
-                "`{}` needs {gpus} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {gpus}xh100, or leave the server out",
+                "`{}` needs {gpus} GPUs, and the machine has {}: say which one is meant, e.g. `vsweep plan --gpu {gpus}xh100`, or leave the server out",
                 forecast.name, capacity.gpus
             )));
         }
         let both = 2 * gpus;
         if plan.compare.is_some() && both > capacity.gpus && gpus > 0 {
             return Err(Unknown::Because(format!(
-                "two servers at once need {both} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {both}xh100, or remove \
+                "two servers at once need {both} GPUs, and the machine has {}: say which one is meant, e.g. `vsweep plan --gpu {both}xh100`, or remove \
                  [exec]",
                 capacity.gpus
             )));

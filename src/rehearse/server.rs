@@ -158,7 +158,7 @@ pub fn needs_gpu(matrix: &Matrix) -> bool {
 /// Returns the flags of a real server, with the assumed GPU and the model's shape.
 fn on_card(flags: Flags, options: &Options) -> Result<Flags, String> {
     let Some(card) = options.card else {
-        return Err("the GPU is not known: name it with --gpu".to_owned());
+        return Err("the GPU is not known: name it with `vsweep plan --gpu`".to_owned());
     };
     on_gpu(flags, &card.gpu, options.model_config.as_deref())
 }

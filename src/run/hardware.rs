@@ -56,9 +56,11 @@ pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Resul
             Ok(flags)
         }
         Some(model) => Err(format!(
-            "nothing is known of the model `{model}`: name its config.json with --model-config FILE"
+            "nothing is known of the model `{model}`: name its config.json with `vsweep plan --model-config FILE`"
         )),
-        None => Err("the command names no model: name its config.json with --model-config FILE".to_owned()),
+        None => {
+            Err("the command names no model: name its config.json with `vsweep plan --model-config FILE`".to_owned())
+        }
     }
 }
 

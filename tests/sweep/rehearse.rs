@@ -457,7 +457,7 @@ fn the_gpu_is_that_of_the_machine_where_it_is_known() {
     assert!(assumed(&known, &[]).starts_with("GPU h200 (as nvidia-smi says)"));
     assert!(assumed(&known, &["--gpu", "L40S"]).starts_with("GPU l40s (from --gpu)"));
     for unknown in [["NVIDIA GeForce GTX 1080"; 2], ["NVIDIA H200", "NVIDIA L40S"]] {
-        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (assumed; set it with --gpu)"));
+        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (`vsweep plan --gpu` sets another)"));
     }
 }
 

@@ -127,7 +127,7 @@ impl AssumedMachine {
     pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
         let chosen = self.gpu.map(|(_, gpu)| (gpu, "from --gpu"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
-        let (gpu, source) = known.unwrap_or((GPUS[0], "assumed; set it with --gpu"));
+        let (gpu, source) = known.unwrap_or((GPUS[0], "`vsweep plan --gpu` sets another"));
         let chosen = self.gpu.and_then(|(count, _)| Some((count?, "from --gpu")));
         let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
         // Simulators need no GPU to run at the same time.
@@ -135,7 +135,7 @@ impl AssumedMachine {
             (Parallel::Servers(_), false) => 0,
             _ => ASSUMED_GPUS,
         };
-        let (gpus, gpus_source) = count.unwrap_or((assumed, "assumed; set it with --gpu 8xh100"));
+        let (gpus, gpus_source) = count.unwrap_or((assumed, "`vsweep plan --gpu 8xh100` sets their number"));
         Options {
             card: Some(Card {
                 gpu,

@@ -35,10 +35,7 @@ pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Resul
     flags.set("sim_gpu", Value::from(gpu.name));
     flags.set("sim_start", Value::from("modelled"));
     if let Some(file) = model_config {
-        let folder = match file.file_name() {
-            Some(name) if name == "config.json" => file.parent().unwrap_or(Path::new(".")),
-            _ => file,
-        };
+        let folder = model_folder(file);
         // A bare relative name could be taken for the name of a model on the hub.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         flags.model_tag = Some(folder.display().to_string());
@@ -61,6 +58,14 @@ pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Resul
         None => {
             Err("the command names no model: name its config.json with `vsweep plan --model-config FILE`".to_owned())
         }
+    }
+}
+
+/// Returns the folder of a model that is named by its `config.json`, or by the folder itself.
+pub fn model_folder(config: &Path) -> &Path {
+    match config.file_name() {
+        Some(name) if name == "config.json" => config.parent().unwrap_or(Path::new(".")),
+        _ => config,
     }
 }
 

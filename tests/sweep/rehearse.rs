@@ -426,6 +426,14 @@ fn an_unknown_model_is_said_to_be_unknown() {
         "intermediate_size": 1024, "vocab_size": 32000, "max_position_embeddings": 16384}"#;
     fs::write(folder.path().join("config.json"), config).expect("writable");
     assert_eq!(rehearse(&folder, &["--model-config", "config.json"])["runs"], 6);
+    for missing in ["none/config.json", "plan.toml"] {
+        let refused = vsweep(folder.path(), &["plan", "plan.toml", "--model-config", missing]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            refused.status.code() == Some(2) && error.contains("there is no file"),
+            "{error}"
+        );
+    }
 }
 
 /// A folder with an `nvidia-smi` that shows two GPUs with these names.

@@ -15,6 +15,7 @@ use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
 use crate::report::texts::words::short_setting_of;
 use crate::run::Sweep;
+use crate::run::hardware::model_folder;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::table::is_of_load;
 use crate::telemetry::gpu::{numbers, visible};
@@ -34,7 +35,7 @@ pub struct AssumedMachine {
     #[arg(long, value_name = "[N x]NAME", value_parser = read_gpus)]
     gpu: Option<(Option<u32>, Gpu)>,
     /// The model's config.json, where its name does not state its size
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = read_model_config)]
     model_config: Option<PathBuf>,
 }
 
@@ -165,6 +166,16 @@ fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
         let names = GPUS.map(|gpu| gpu.name).join(", ");
         format!("write one of {names}, with their number before it if there are several: 8xh100")
     })
+}
+
+/// Refuses a path that names no `config.json`, itself or in the folder that it names.
+fn read_model_config(text: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let file = model_folder(&path).join("config.json");
+    match file.is_file() {
+        true => Ok(path),
+        false => Err(format!("there is no file {}; correct the path", file.display())),
+    }
 }
 
 /// Returns the number of GPUs of this machine, if servers of the plan run side by side and there are any.

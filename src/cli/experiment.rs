@@ -9,7 +9,7 @@ use crate::lint::{self, CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions, World};
 use crate::report::plan_text;
-use crate::run::Changes;
+use crate::run::{Changes, chosen_group};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,16 @@ pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &Sta
         Some(other) => Err(Error::Usage(format!(
             "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o{remedy}",
             directory.root().display()
+        ))),
+    }
+}
+
+/// Refuses a part of a plan if the next start follows from the results of all its servers.
+pub fn must_be_whole(plan: &Plan, is_part: bool) -> Result<()> {
+    match chosen_group(plan).filter(|_| is_part) {
+        None => Ok(()),
+        Some(what) => Err(Error::Usage(format!(
+            "[{what}] chooses among all servers of the plan; leave out --only and --shard"
         ))),
     }
 }

@@ -7,7 +7,7 @@ mod sh;
 pub mod table;
 
 use super::run::{gpus_here, settle_gpus, settle_margins};
-use crate::cli::experiment::{folder, print_damage, recorded};
+use crate::cli::experiment::{folder, must_be_whole, print_damage, recorded};
 use crate::cli::forecast::{MOST_TOKENS, estimate, limits};
 use crate::cli::output::{self, OutputFormat};
 use crate::cli::plan_file::PlanFile;
@@ -71,13 +71,12 @@ enum PlanFormat {
 
 pub fn run(args: Args) -> Result<Exit> {
     let place = |plan: &Plan| Directory::at(folder(args.output.as_deref(), plan));
-    let (mut plan, mut matrix, is_doubtful) = args.file.open(|plan| {
+    let (mut plan, whole, is_doubtful) = args.file.open(|plan| {
         let directory = place(plan);
         settle_margins(plan, &directory, !args.fresh);
     })?;
-    if let Some(only) = &args.only {
-        matrix = matrix.only(only)?;
-    }
+    let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
+    let wanted = part.as_ref().unwrap_or(&whole);
     let format = match args.format {
         PlanFormat::Text => OutputFormat::Text,
         PlanFormat::Json => OutputFormat::Json,
@@ -86,14 +85,16 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         PlanFormat::Sh => {
             let mut out = BufWriter::new(output::file());
-            return output::finish(sh::write(&plan, &matrix, &mut out).and_then(|()| out.flush()));
+            return output::finish(sh::write(&plan, wanted, &mut out).and_then(|()| out.flush()));
         }
     };
+    must_be_whole(&plan, part.is_some() || args.shard != Shard::WHOLE)?;
     let directory = place(&plan);
     settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
     let sweep = Sweep {
+        wanted,
         shard: args.shard,
-        ..Sweep::of(&plan, &matrix)
+        ..Sweep::of(&plan, &whole)
     };
     if !args.rehearse {
         return show(&sweep, &directory, args.fresh, &args.machine, format);

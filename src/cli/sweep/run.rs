@@ -8,18 +8,18 @@ mod words;
 
 use super::plan::{rehearse::AssumedMachine, show};
 use crate::agenda::{self, Ending, Predictions, needs_predictions};
-use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, print_damage};
+use crate::cli::experiment::{Owner, folder, must_be_whole, must_not_be_another, ours, print_damage};
 use crate::cli::flags::one_of;
 use crate::cli::forecast::{self, Countdown};
 use crate::cli::plan_file::PlanFile;
 use crate::cli::{machine, output};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::files::{MOST_TEXT, read_text, write_atomic};
 use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report::progress::{Mode, Progress};
 use crate::report::texts::ending;
-use crate::run::{Changes, Interrupt, ServerSeconds, Sweep, Update, chosen_group};
+use crate::run::{Changes, Interrupt, ServerSeconds, Sweep, Update};
 use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
@@ -88,10 +88,7 @@ pub fn run(args: Args) -> Result<Exit> {
     settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
-    if let Some(what) = chosen_group(&plan).filter(|_| part.is_some() || args.shard != Shard::WHOLE) {
-        let why = format!("[{what}] chooses among all servers of the plan; leave out --only and --shard");
-        return Err(Error::Usage(why));
-    }
+    must_be_whole(&plan, part.is_some() || args.shard != Shard::WHOLE)?;
     let node = if args.dry_run { None } else { find_node(&plan) };
     let sweep = Sweep {
         wanted,

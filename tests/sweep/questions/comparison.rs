@@ -249,8 +249,11 @@ fn an_axis_is_bisected_past_an_entry_that_does_not_start() {
         said(&output)
     );
     assert!(started(&harness).len() <= 20, "{:?}", started(&harness));
-    let part = harness.run(&["run", "plan.toml", "-o", "out", "--shard", "1/2"]);
-    assert_eq!(part.status.code(), Some(2), "{}", said(&part));
+    for command in [&["run"][..], &["plan", "--rehearse"]] {
+        let part = harness.run(&[command, &["plan.toml", "-o", "out", "--shard", "1/2"]].concat());
+        assert_eq!(part.status.code(), Some(2), "{}", said(&part));
+        assert!(said(&part).contains("[compare] chooses among all"), "{}", said(&part));
+    }
 }
 
 /// The margins that each session recorded.

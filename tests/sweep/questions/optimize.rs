@@ -450,6 +450,8 @@ fn a_wrong_plan_is_refused_with_all_problems() {
         "{}",
         said(&output)
     );
-    let output = harness.run(&["run", "part.toml", "--shard", "1/2"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for command in [&["run"][..], &["plan", "--rehearse"]] {
+        let output = harness.run(&[command, &["part.toml", "--shard", "1/2"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
 }

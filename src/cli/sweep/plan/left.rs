@@ -6,7 +6,7 @@ use crate::cli::forecast::sentence;
 use crate::journal::{ALONE_SLOT, Directory, State, number};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
-use crate::run::Sweep;
+use crate::run::{Sweep, chosen_group};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::io::{self, Write};
@@ -75,7 +75,10 @@ pub fn write(
     let others = groups().skip(whole as usize).map(work);
     table::write_others(sweep.plan, group_count - whole, others, out)?;
     match counts.servers {
-        servers if servers > whole => writeln!(out, "\nthe first server is shown in full; --only shows others"),
+        servers if servers > whole => {
+            let hint = chosen_group(sweep.plan).map_or("; --only shows others", |_| "");
+            writeln!(out, "\nthe first server is shown in full{hint}")
+        }
         _ => Ok(()),
     }
 }

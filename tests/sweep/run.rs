@@ -401,8 +401,10 @@ fn fresh_starts_over_beside_and_a_foreign_directory_is_left_alone() {
 
     fs::create_dir(harness.folder.path().join("mine")).expect("a folder");
     harness.write("mine/thesis.txt", "text");
-    let output = harness.run(&["run", args[1], "-o", "mine"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for command in ["run", "plan"] {
+        let output = harness.run(&[command, args[1], "-o", "mine"]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
     assert_eq!(
         fs::read_dir(harness.folder.path().join("mine"))
             .expect("a folder")

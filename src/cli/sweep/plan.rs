@@ -7,7 +7,7 @@ mod sh;
 pub mod table;
 
 use super::run::{gpus_here, settle_gpus, settle_margins};
-use crate::cli::experiment::{folder, must_be_whole, print_damage, recorded};
+use crate::cli::experiment::{folder, must_be_whole, must_not_be_another, ours, print_damage, recorded};
 use crate::cli::forecast::{MOST_TOKENS, estimate, limits};
 use crate::cli::output::{self, OutputFormat};
 use crate::cli::plan_file::PlanFile;
@@ -16,7 +16,7 @@ use crate::journal::{Directory, Shard, State};
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::rehearse::twin::TwinSource;
-use crate::run::Sweep;
+use crate::run::{Changes, Sweep};
 use clap::ValueEnum;
 use rehearse::AssumedMachine;
 use std::io::{BufWriter, Write};
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
     };
     must_be_whole(&plan, part.is_some() || args.shard != Shard::WHOLE)?;
-    let directory = place(&plan);
+    let directory = ours(place(&plan).root())?;
     settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
     let sweep = Sweep {
         wanted,
@@ -112,6 +112,10 @@ pub fn show(
     format: OutputFormat,
 ) -> Result<Exit> {
     let mut record = recorded(directory)?;
+    if !fresh && !directory.is_new() {
+        let changes = Changes::between(&record, sweep.whole, sweep.plan);
+        must_not_be_another(directory, &changes, &record, ", or show all of the plan with --fresh")?;
+    }
     sweep.imagine_anew(&mut record);
     let nothing = State::default();
     let done = if fresh { &nothing } else { &record };

@@ -189,13 +189,17 @@ fn plan_of_another_does_not_replace_the_tables() {
     assert!(harness.run(&args).status.success());
     let before = fs::read(harness.folder.path().join("out/summary.csv")).expect("a table");
     let other = harness.write("other.toml", &PLAN.replace("[4, 16]", "32"));
-    let refused = harness.run(&["run", other.to_str().expect("plain"), "-o", "out"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(
-        said(&refused).contains("holds the results of another plan, plan"),
-        "{}",
-        said(&refused)
-    );
+    let other = other.to_str().expect("plain");
+    for args in [&["run"][..], &["run", "--dry-run"], &["plan"]] {
+        let refused = harness.run(&[args, &[other, "-o", "out"]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(
+            said(&refused).contains("holds the results of another plan, plan"),
+            "{}",
+            said(&refused)
+        );
+    }
+    assert!(harness.run(&["plan", other, "-o", "out", "--fresh"]).status.success());
     assert_eq!(
         fs::read(harness.folder.path().join("out/summary.csv")).expect("a table"),
         before

@@ -175,6 +175,11 @@ fn plan_run_and_status_have_one_forecast() {
         plan
     };
     assert_eq!(all, predicted(&shown()));
+    let share = stdout(&says(&["run", "plan.toml", "--dry-run", "--shard", "1/2"]));
+    assert!(
+        share.contains("left to do in shard 1/2: 1 server start, 4 runs; "),
+        "{share}"
+    );
     let part = says(&["run", "plan.toml", "--only", "max_concurrency=1", "--format", "plain"]);
     let told = String::from_utf8_lossy(&part.stderr).into_owned();
     assert!(
@@ -195,7 +200,15 @@ fn plan_run_and_status_have_one_forecast() {
         predicted(&says(&["plan", "plan.toml", "--rehearse", "--fresh"])),
         predicted(&says(&["plan", "plan.toml", "--fresh"]))
     );
+    let fresh = stdout(&says(&["plan", "plan.toml", "--fresh"]));
+    let whole = "all of the plan: 2 server starts, 8 runs; recorded in results/plan: 4 runs";
+    assert!(fresh.contains(whole), "{fresh}");
     assert_eq!(rest, predicted(&says(&["run", "plan.toml"])));
+    let nothing = stdout(&says(&["plan", "plan.toml", "--rehearse"]));
+    assert_eq!(
+        nothing,
+        "nothing left to do: 8 runs recorded; --fresh predicts the whole plan\n"
+    );
     let done = stdout(&shown());
     assert!(
         done.contains("nothing left to do; recorded in results/plan: 8 runs; --fresh"),

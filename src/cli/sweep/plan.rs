@@ -129,7 +129,7 @@ pub fn show(
         OutputFormat::Json => output::json(),
     });
     let written = match format {
-        OutputFormat::Text => left::write(sweep, directory, done, &estimate, &mut out),
+        OutputFormat::Text => left::write(sweep, directory, (done, &record), &estimate, &mut out),
         OutputFormat::Json => json::write(sweep.plan, sweep.wanted, &estimate, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))?;

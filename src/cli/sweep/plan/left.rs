@@ -3,7 +3,7 @@
 use super::table;
 use crate::agenda::{Group, Schedule, Start};
 use crate::cli::forecast::sentence;
-use crate::journal::{ALONE_SLOT, Directory, State, number};
+use crate::journal::{ALONE_SLOT, Directory, Shard, State, number};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
 use crate::run::{Sweep, chosen_group};
@@ -12,11 +12,11 @@ use itertools::Itertools;
 use std::io::{self, Write};
 
 /// Writes the totals, then each group. If there are many servers, only the first group is shown in full. Each of the others, and each later
-/// start of a server, has a line.
+/// start of a server, has a line. The first state is the one that lacks the work, the second one what the directory holds.
 pub fn write(
     sweep: &Sweep<'_>,
     directory: &Directory,
-    state: &State,
+    (state, record): (&State, &State),
     estimate: &Result<Rehearsal, String>,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -30,13 +30,17 @@ pub fn write(
         };
         starts.filter_map(|start| schedule.sure_group(&start, state))
     };
-    let recorded = format!(
-        "recorded in {}: {}",
-        directory.root().display(),
-        show_many(state.measured().count() as u64, "run")
-    );
+    let [counted, held] = [state, record].map(|state| state.measured().count() as u64);
+    let recorded = format!("recorded in {}: {}", directory.root().display(), show_many(held, "run"));
+    let share = match sweep.shard {
+        Shard::WHOLE => String::new(),
+        shard => format!(" in shard {shard}"),
+    };
     if !schedule.has_work(state) {
-        return writeln!(out, "nothing left to do; {recorded}; --fresh shows the whole plan");
+        return writeln!(
+            out,
+            "nothing left to do{share}; {recorded}; --fresh shows the whole plan"
+        );
     }
     let group_count = groups().count() as u64;
     if sweep.plan.optimize.is_some() {
@@ -46,7 +50,12 @@ pub fn write(
         let left = groups().map(|group| left_of(&group, schedule, state));
         let left = left.fold((0, 0), |(runs, searches), group| (runs + group.0, searches + group.1));
         let starts = show_many(group_count, table::noun_of_start(sweep.plan));
-        writeln!(out, "left to do: {starts}, {}; {recorded}", in_words(left))?;
+        let what = if held > counted {
+            "all of the plan"
+        } else {
+            "left to do"
+        };
+        writeln!(out, "{what}{share}: {starts}, {}; {recorded}", in_words(left))?;
     }
     match estimate {
         Ok(rehearsal) => {

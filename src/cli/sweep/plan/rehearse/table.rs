@@ -13,7 +13,8 @@ use std::time::Duration;
 /// them all.
 pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
-        return format!("nothing left to do: {} recorded\n", show_many(recorded as u64, "run"));
+        let recorded = show_many(recorded as u64, "run");
+        return format!("nothing left to do: {recorded} recorded; --fresh predicts the whole plan\n");
     }
     // Servers that will not be started are counted above the rows.
     let listed = rehearsal.servers.iter().enumerate();

@@ -3,7 +3,7 @@
 //! beginning of a sweep, are shown only if the GPU is known; other predictions may assume one.
 
 use super::output;
-use super::sweep::plan::rehearse::{AssumedMachine, failing, failures_in_words, summary};
+use super::sweep::plan::rehearse::{AssumedMachine, failing, failures_in_words, sentence};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{Directory, Entry, Event, State};
@@ -127,16 +127,6 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehear
     // The order of an optimisation decides which of them is started and rules out the others.
     failing.retain(|(_, failure)| !is_optimized || failure.ruled_out.is_none());
     failures_in_words(&failing).into_iter().for_each(output::print_note);
-}
-
-/// Describes a forecast in a sentence. For an optimisation, which does not start every server, the sentence has this condition.
-pub fn sentence(plan: &Plan, state: &State, rehearsal: &Rehearsal) -> String {
-    let of_grid = match state.optimization() {
-        _ if plan.optimize.is_none() || rehearsal.binding_limit().is_some() => "",
-        None => "if every server were started, ",
-        Some(_) => "if every server left were started once, ",
-    };
-    format!("{of_grid}{}", summary(rehearsal))
 }
 
 // The time left of a sweep in progress. When a result was recorded, the time left is predicted on a separate thread, so that forecasts

@@ -248,7 +248,11 @@ fn a_budget_ends_it_and_a_larger_one_goes_on() {
     assert_eq!(started(&harness.folder.path().join("out")).len(), 3);
     harness.write("plan.toml", &plan("starts = 5"));
     let output = harness.run(&["run", "plan.toml", "-o", "out", "--dry-run"]);
-    assert!(said(&output).contains("the next of 25 servers"), "{}", said(&output));
+    assert!(
+        said(&output).contains("which of 25 servers follow"),
+        "{}",
+        said(&output)
+    );
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(started(&harness.folder.path().join("out")).len(), 5);
@@ -454,4 +458,7 @@ fn a_wrong_plan_is_refused_with_all_problems() {
         let output = harness.run(&[command, &["part.toml", "--shard", "1/2"]].concat());
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     }
+    let output = harness.run(&["plan", "part.toml", "--rehearse"]);
+    let condition = "if every server were started, predicted: about";
+    assert!(said(&output).contains(condition), "{}", said(&output));
 }

@@ -1,8 +1,8 @@
 //! The work of a plan that a directory still lacks, for people, and its likely duration.
 
+use super::rehearse::sentence;
 use super::table;
 use crate::agenda::{Group, Schedule, Start};
-use crate::cli::forecast::sentence;
 use crate::journal::{ALONE_SLOT, Directory, Shard, State, number};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
@@ -43,13 +43,16 @@ pub fn write(
         );
     }
     let group_count = groups().count() as u64;
+    let starts = show_many(group_count, table::noun_of_start(sweep.plan));
     if sweep.plan.optimize.is_some() {
         let all = show_many(counts.servers, "server");
-        writeln!(out, "the next of {all}; their results decide which follow; {recorded}")?;
+        writeln!(
+            out,
+            "next: {starts}; the results decide which of {all} follow; {recorded}"
+        )?;
     } else {
         let left = groups().map(|group| left_of(&group, schedule, state));
         let left = left.fold((0, 0), |(runs, searches), group| (runs + group.0, searches + group.1));
-        let starts = show_many(group_count, table::noun_of_start(sweep.plan));
         let what = if held > counted {
             "all of the plan"
         } else {

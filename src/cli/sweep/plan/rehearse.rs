@@ -2,7 +2,7 @@
 
 mod table;
 
-pub use table::{failing, failures_in_words, summary};
+pub use table::{failing, failures_in_words, sentence};
 
 use crate::cli::experiment::{print_damage, recorded};
 use crate::cli::machine::runtime;
@@ -62,7 +62,10 @@ pub fn predict(
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    let table = || table::table(&rehearsal, recorded, &workloads(sweep.wanted));
+    let table = || {
+        let first = sentence(sweep.plan, done, &rehearsal);
+        table::table(&rehearsal, first, recorded, &workloads(sweep.wanted))
+    };
     format.print(table, || json(&rehearsal, recorded))?;
     let exit = print_damage(&record.damage);
     Ok(match rehearsal.foresees_failures() {

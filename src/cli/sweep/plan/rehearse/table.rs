@@ -1,6 +1,8 @@
 //! Formats a rehearsal for people: a summary, assumptions, and a table of servers.
 
 use crate::cause::Failure;
+use crate::journal::State;
+use crate::plan::Plan;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::texts::align::{align, fitting};
 use crate::report::texts::words::{brief_labels, short_label, show_number};
@@ -9,9 +11,9 @@ use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
 
-/// Formats a rehearsal so that it fits the terminal, if possible. Several workloads are named above the rows, because every server runs
-/// them all.
-pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
+/// Formats a rehearsal so that it fits the terminal, if possible, with `first` as its first line. Several workloads are named above the rows,
+/// because every server runs them all.
+pub fn table(rehearsal: &Rehearsal, first: String, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
         let recorded = show_many(recorded as u64, "run");
         return format!("nothing left to do: {recorded} recorded; --fresh predicts the whole plan\n");
@@ -29,7 +31,7 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> St
     let forms = forms.into_iter();
     let forms = forms.map(|(has_interval, is_brief)| align(&rows(rehearsal, &listed, has_interval, is_brief)));
     let table = fitting(forms, |table| table.lines().collect()).unwrap_or_default();
-    let mut lines = vec![summary(rehearsal)];
+    let mut lines = vec![first];
     lines.extend(failures_in_words(&failing(rehearsal)));
     if recorded > 0 {
         lines.push(format!(
@@ -163,8 +165,18 @@ fn and_more(others: usize) -> String {
     }
 }
 
+/// Describes a forecast in a sentence. For an optimisation, which does not start every server, the sentence has this condition.
+pub fn sentence(plan: &Plan, state: &State, rehearsal: &Rehearsal) -> String {
+    let of_grid = match state.optimization() {
+        _ if plan.optimize.is_none() || rehearsal.binding_limit().is_some() => "",
+        None => "if every server were started, ",
+        Some(_) => "if every server left were started once, ",
+    };
+    format!("{of_grid}{}", summary(rehearsal))
+}
+
 /// Returns one line with the likely duration and cost.
-pub fn summary(rehearsal: &Rehearsal) -> String {
+fn summary(rehearsal: &Rehearsal) -> String {
     let TimeInterval { low, likely, high } = rehearsal.total.interval();
     let unknown = rehearsal.unknown_runs();
     let known = rehearsal.runs().saturating_sub(unknown);
@@ -273,7 +285,7 @@ mod tests {
                 Some(Failure::of_ruled_out(Cause::OomAtLoad, hungry)),
             ),
         ];
-        let text = table(&rehearsal(servers), 0, &[]);
+        let text = table(&rehearsal(servers), String::new(), 0, &[]);
         let (above, rows) = text.split_once("\n\n").expect("a beginning");
         assert!(
             rows.contains("TP 1, seqs 32, batched tokens 2048, KV cache fp8\n  will likely fail"),
@@ -297,7 +309,8 @@ mod tests {
 
     #[test]
     fn one_recorded_run_is_counted_as_one() {
-        let text = table(&rehearsal(vec![server("max_num_seqs=4", 1, None)]), 1, &[]);
+        let rehearsal = rehearsal(vec![server("max_num_seqs=4", 1, None)]);
+        let text = table(&rehearsal, summary(&rehearsal), 1, &[]);
         assert!(
             text.contains("\nalready recorded: 1 run; this predicts the rest\n"),
             "{text}"

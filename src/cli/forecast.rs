@@ -113,8 +113,7 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
 /// sweep.
 pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
-    let is_optimized = plan.optimize.is_some();
-    let mut failing = match estimate {
+    let failing = match estimate {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
                 output::print_note(sentence(plan, state, rehearsal));
@@ -124,9 +123,14 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, estimate: &Result<Rehear
         // Without a rehearsal, only the starts of the servers are predicted.
         Err(_) => misfits(plan, wanted),
     };
+    failures(plan, failing).into_iter().for_each(output::print_note);
+}
+
+/// Describes servers that will likely fail, in a sentence for each failure.
+pub fn failures(plan: &Plan, mut failing: Vec<(String, Failure)>) -> Vec<String> {
     // The order of an optimisation decides which of them is started and rules out the others.
-    failing.retain(|(_, failure)| !is_optimized || failure.ruled_out.is_none());
-    failures_in_words(&failing).into_iter().for_each(output::print_note);
+    failing.retain(|(_, failure)| plan.optimize.is_none() || failure.ruled_out.is_none());
+    failures_in_words(&failing)
 }
 
 // The time left of a sweep in progress. When a result was recorded, the time left is predicted on a separate thread, so that forecasts

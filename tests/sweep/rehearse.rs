@@ -391,6 +391,11 @@ fn what_does_not_fit_is_named_with_its_cause() {
     ] {
         assert!(text.contains(words), "{words} is missing in:\n{text}");
     }
+    let listed = stdout(&vsweep(folder.path(), &["plan", "plan.toml"]));
+    let failing = listed
+        .lines()
+        .filter(|line| line.contains(": will likely fail: out of memory"));
+    assert_eq!(failing.count(), 1, "{listed}");
 }
 
 /// A server's failed start rules out similar servers in every thread that plays starts, as in the sweep.

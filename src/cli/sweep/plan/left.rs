@@ -1,8 +1,9 @@
 //! The work of a plan that a directory still lacks, for people, and its likely duration.
 
-use super::rehearse::sentence;
+use super::rehearse::{failing, sentence};
 use super::table;
 use crate::agenda::{Group, Schedule, Start};
+use crate::cli::forecast::failures;
 use crate::journal::{ALONE_SLOT, Directory, Shard, State, number};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
@@ -65,6 +66,8 @@ pub fn write(
             writeln!(out, "{}", sentence(sweep.plan, state, rehearsal))?;
             let mut assumed = rehearsal.assumptions.iter();
             assumed.try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))?;
+            let mut failing = failures(sweep.plan, failing(rehearsal)).into_iter();
+            failing.try_for_each(|failure| writeln!(out, "  {failure}"))?;
         }
         Err(why) => writeln!(out, "not predicted: {why}")?,
     }

@@ -178,20 +178,30 @@ pub fn sentence(plan: &Plan, state: &State, rehearsal: &Rehearsal) -> String {
 /// Returns one line with the likely duration and cost.
 fn summary(rehearsal: &Rehearsal) -> String {
     let TimeInterval { low, likely, high } = rehearsal.total.interval();
-    let unknown = rehearsal.unknown_runs();
-    let known = rehearsal.runs().saturating_sub(unknown);
+    let (failing, sound): (Vec<&Forecast>, Vec<&Forecast>) =
+        rehearsal.servers.iter().partition(|server| server.failure.is_some());
+    let lost: u64 = failing.iter().map(|server| server.runs).sum();
+    let unknown: u64 = sound.iter().map(|server| server.unknown_runs).sum();
+    let known = sound
+        .iter()
+        .map(|server| server.runs)
+        .sum::<u64>()
+        .saturating_sub(unknown);
     let starts = show_many(rehearsal.starts(), "server start");
-    let what = match (known, unknown) {
-        (0, 1..) => starts,
+    let what = match known {
+        0 if unknown + lost > 0 => starts,
         _ => format!("{starts} and {}", show_many(known, "run")),
     };
-    let more = match unknown {
+    let mut more = match unknown {
         0 => String::new(),
         unknown => format!(
             ", and the time of {} that cannot be predicted",
             show_many(unknown, "run")
         ),
     };
+    if lost > 0 {
+        more += &format!(", without {} of servers that will likely fail", show_many(lost, "run"));
+    }
     let concurrency = match rehearsal.packed.as_ref().map(|packed| packed.capacity) {
         None => String::new(),
         Some(Capacity { gpus: 0, groups }) => format!(", {groups} servers at once"),
@@ -399,6 +409,15 @@ mod tests {
             "{text}"
         );
         assert!(said(7200).starts_with("predicted: about 1h 00m"));
+    }
+
+    #[test]
+    fn runs_of_servers_that_will_fail_are_not_counted_as_predicted() {
+        let failure = Failure::new(Cause::OomAtLoad, "too large");
+        let failing = server("max_num_seqs=8", 1, Some(failure));
+        let text = summary(&rehearsal(vec![server("max_num_seqs=4", 1, None), failing]));
+        let end = "for 2 server starts and 12 runs, without 12 runs of servers that will likely fail";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -96,6 +96,12 @@ fn what_is_missing_is_named() {
     let kept = fs::read_to_string(harness.folder.path().join("there.toml")).expect("a file");
     assert_eq!(kept, "mine");
     let silent = harness.run(&["init", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(
+        said(&silent).matches("http://127.0.0.1:1").count(),
+        1,
+        "{}",
+        said(&silent)
+    );
     assert_eq!(silent.status.code(), Some(1), "{}", said(&silent));
     for (wrong, told) in [
         (

@@ -109,7 +109,7 @@ fn ask(url: &str) -> Result<(String, Option<u64>)> {
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;
         Error::Fatal(secrets.redact(&format!(
-            "{url}: {detail}; start the server first, or give --model for one that the plan starts"
+            "{detail}; start the server first, or give --model for one that the plan starts"
         )))
     })?;
     Ok((identity.served_model, identity.max_model_len))

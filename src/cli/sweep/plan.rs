@@ -25,7 +25,8 @@ use std::sync::Arc;
 
 /// Show what would run, or predict it with --rehearse
 ///
-/// Starts nothing. What the plan's results directory already holds is left out, and calibrates the prediction.
+/// Starts nothing. Text and prediction leave out what the plan's results directory already holds, which also calibrates the prediction. JSON
+/// and scripts list the whole plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

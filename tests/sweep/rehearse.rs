@@ -448,7 +448,7 @@ fn an_unknown_model_is_said_to_be_unknown() {
         let refused = vsweep(folder.path(), &["plan", "plan.toml", "--model-config", missing]);
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(
-            refused.status.code() == Some(2) && error.contains("there is no file"),
+            refused.status.code() == Some(2) && error.contains("is not a file"),
             "{error}"
         );
     }

@@ -329,7 +329,7 @@ fn a_figure_below_zero_has_no_ratio_to_it() {
         });
         found.points.iter().any(|point| point.metric == THROUGHPUT)
     };
-    assert!(!has_ratio(-10.0, -5.0), "half of a loss is no regression");
+    assert!(!has_ratio(-10.0, -5.0), "half of a loss is an improvement");
     assert!(has_ratio(10.0, -5.0));
 }
 

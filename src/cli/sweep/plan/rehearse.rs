@@ -177,7 +177,7 @@ fn read_model_config(text: &str) -> std::result::Result<PathBuf, String> {
     let file = model_folder(&path).join("config.json");
     match file.is_file() {
         true => Ok(path),
-        false => Err(format!("there is no file {}; correct the path", file.display())),
+        false => Err(format!("{} is not a file; correct the path", file.display())),
     }
 }
 

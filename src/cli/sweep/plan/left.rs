@@ -35,7 +35,7 @@ pub fn write(
     let recorded = format!("recorded in {}: {}", directory.root().display(), show_many(held, "run"));
     let share = match sweep.shard {
         Shard::WHOLE => String::new(),
-        shard => format!(" in shard {shard}"),
+        shard => format!(" in shard {}/{}", shard.index, shard.count),
     };
     if !schedule.has_work(state) {
         return writeln!(

@@ -34,6 +34,12 @@ impl EntrantFacts {
     pub fn is_undecided(&self) -> bool {
         self.point.is_none() && self.contender.plain.is_none()
     }
+
+    /// Returns the figure by which it is compared with others. For a search with several starts that is their mean, not the load that it
+    /// reports.
+    pub fn ranked_value(&self) -> f64 {
+        self.contender.plain.unwrap_or(self.value.value)
+    }
 }
 
 /// The entrants, one for each config, and the indices of configs that need more GPUs than the user has.

@@ -155,17 +155,18 @@ fn documented(fitted: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, be
             is_disturbed: !runs.is_empty() && runs.iter().all(|run| run.disturbed),
         }
     };
-    let mut all: Vec<Entrant> = entrants.placed.iter().enumerate().map(entrant).collect();
-    all.sort_by(|a, b| {
-        let order = a.value.value.total_cmp(&b.value.value);
+    let mut all: Vec<(usize, &EntrantFacts)> = entrants.placed.iter().enumerate().collect();
+    all.sort_by(|(_, a), (_, b)| {
+        let order = a.ranked_value().total_cmp(&b.ranked_value());
         let order = if better == Better::Higher {
             order.reverse()
         } else {
             order
         };
-        b.meets.cmp(&a.meets).then(order)
+        let meets = |placed: &EntrantFacts| placed.contender.plain.is_some();
+        meets(b).cmp(&meets(a)).then(order)
     });
-    all
+    all.into_iter().map(entrant).collect()
 }
 
 /// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate (the winner was then chosen
@@ -173,14 +174,12 @@ fn documented(fitted: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, be
 /// is not above 0.
 fn over(winner: &EntrantFacts, other: &EntrantFacts, better: Better) -> Option<Estimate> {
     let may_hold_more = other.at_ceiling || other.is_undecided();
-    if may_hold_more || other.value.value <= 0.0 || better.prefers(other.value.value, winner.value.value) {
+    let (own, others) = (winner.ranked_value(), other.ranked_value());
+    if may_hold_more || others <= 0.0 || better.prefers(others, own) {
         return None;
     }
     let draws = winner.value_draws.iter().zip(&other.value_draws);
-    estimate_by(
-        winner.value.value / other.value.value,
-        draws.map(|(one, other)| one / other),
-    )
+    estimate_by(own / others, draws.map(|(one, other)| one / other))
 }
 
 /// Returns the point that comes nearest to the targets, of configs that fit on the user's GPUs; `None` for a question about loads.
@@ -191,12 +190,13 @@ fn nearest(fitted: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) ->
     let figures = fitted.figures(name)?;
     let all = points_of(fitted, &question.workload, question.load.as_deref());
     let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(fitted, point));
-    let far = measured.map(|(at, _)| distance(fitted, at, &question.targets));
+    let far = measured.map(|(at, _)| (at, distance(fitted, at, &question.targets)));
     // A point that meets the targets did not win because its throughput is 0, which is near to nothing.
     let is_zero = |at: usize| figures.estimates[at].is_some_and(|figure| figure.value == 0.0);
-    let far = far.filter(|(distance, at)| *distance > 0.0 || !is_zero(*at));
-    let (_, at) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
-    let point = &fitted.experiment.points[at];
+    let far = far.filter(|(_, (distance, place))| *distance > 0.0 || !is_zero(*place));
+    let nearer = |one: (usize, (f64, usize)), other: (usize, (f64, usize))| if other.1.0 < one.1.0 { other } else { one };
+    let (at, (_, place)) = far.reduce(nearer)?;
+    let point = &fitted.experiment.points[place];
     Some(Nearest {
         config: point.config.clone(),
         point: point.id.clone(),

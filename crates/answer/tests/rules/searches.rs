@@ -210,6 +210,12 @@ fn a_second_start_takes_no_advantage() {
     let answered = answer(own).questions.remove(0);
     let won = answered.winner.expect("a winner");
     assert_eq!((&*won.config, won.value.value), ("twice", 21.0));
+    let [first, second] = &answered.entrants[..] else {
+        panic!("two entrants")
+    };
+    assert_eq!((&*first.config, &*second.config), ("twice", "once"));
+    let ratio = second.winner_over.expect("a ratio").value;
+    assert!((ratio - (21.0_f64 * 26.0).sqrt() / 22.0).abs() < 1e-6, "{ratio}");
 }
 
 #[test]

@@ -198,9 +198,16 @@ async fn what_cannot_be_written_is_refused_before_anything_is_sent() {
     assert!(text(&refused.stderr).contains(file), "{}", text(&refused.stderr));
     assert!(server.seen.lock().expect("no panic").is_empty());
 
-    for (label, begin) in [("a/b", "a-b-infqps-m-"), ("", "openai-infqps-m-")] {
+    let long = "x".repeat(300);
+    let labels = [
+        ("a/b", "a-b-infqps-m-"),
+        ("a\nb", "a-b-infqps-m-"),
+        ("", "openai-infqps-m-"),
+        (&long, &long[..200]),
+    ];
+    for (place, (label, begin)) in labels.into_iter().enumerate() {
         let args = [&SHORT[..], &["--save-result", "--label", label, "--result-dir"]].concat();
-        let folder = folder.path().join(begin);
+        let folder = folder.path().join(place.to_string());
         let output = bench(&server.url, &[&args[..], &[folder.to_str().expect("plain")]].concat()).await;
         assert!(output.status.success(), "{}", text(&output.stderr));
         let file = std::fs::read_dir(&folder)

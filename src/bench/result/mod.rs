@@ -310,6 +310,9 @@ fn whole(rate: f64) -> Value {
     }
 }
 
+/// Most bytes of a default name before the date. A file system allows 255 for a name.
+const MOST_NAME: usize = 200;
+
 /// Returns the default name of a result file: `{label or backend}-{rate}qps{-concurrencyN}-{model}-{date}.json`.
 pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
     let text = |key: &str| match result.get(key) {
@@ -317,9 +320,8 @@ pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    // A slash would create a folder.
     let label = settings.figures.label.as_deref().filter(|label| !label.is_empty());
-    let label = label.unwrap_or(&settings.api.backend_name).replace('/', "-");
+    let label = label.unwrap_or(&settings.api.backend_name);
     let load = match settings.arrival.arrivals().ramp {
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),
         None => format!("{}qps", text("request_rate")),
@@ -330,7 +332,9 @@ pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
         .unwrap_or_default();
     let model_id = text("model_id");
     let model = model_id.rsplit('/').next().unwrap_or_default();
-    format!("{label}-{load}{limit}-{model}-{}.json", text("date"))
+    // A label or a model's name may be any text, but a slash would create a folder, and no file's name may hold a NUL.
+    let name = format!("{label}-{load}{limit}-{model}").replace(|c: char| c == '/' || c.is_control(), "-");
+    format!("{}-{}.json", &name[..name.floor_char_boundary(MOST_NAME)], text("date"))
 }
 
 /// Adds the objections to a run to the warnings in its result.

@@ -116,17 +116,21 @@ fn sync_folder_of(path: &Path) -> Result<()> {
         .map_err(Error::io("sync", folder))
 }
 
+/// Most bytes of a file's name that its temporary name repeats. A file system allows 255 bytes for a name, and the rest is needed for the
+/// process.
+const MOST_REPEATED: usize = 160;
+
 /// Returns a path in the same folder that no other process or call uses, because several vsweeps may write one directory. It identifies the
 /// process: `<name>.<machine>-<pid>-<start>-<count>.tmp`.
 pub fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(
-        ".{}-{}.tmp",
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(
+        "{}.{}-{}.tmp",
+        &name[..name.floor_char_boundary(MOST_REPEATED)],
         this_process(),
         COUNT.fetch_add(1, Ordering::Relaxed)
-    ));
-    path.with_file_name(name)
+    ))
 }
 
 /// Returns a text that distinguishes this process from all others on any machine: `<machine>-<pid>-<start>`. It is `0-0-0` if `/proc`
@@ -413,6 +417,19 @@ mod tests {
     fn an_unwritable_place_is_named() {
         let error = write_atomic(Path::new("/proc/none/a.json"), b"x").expect_err("cannot be written");
         assert!(error.to_string().contains("/proc/none/a.json"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_the_longest_name_is_replaced() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["x".repeat(255), "é".repeat(127)] {
+            let path = folder.path().join(name);
+            for content in [b"old", b"new"] {
+                write_atomic(&path, content).expect("written");
+                assert_eq!(fs::read(&path).expect("there"), content);
+            }
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 2);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use vsweep_base::printable::printable;
+use vsweep_base::python_json;
 
 /// Replacement for a secret.
 pub const HIDDEN: &str = "***";
@@ -261,17 +262,18 @@ const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 const ENCODED_IN_PATHS: AsciiSet = ENCODED.remove(b'/');
 
 /// Returns a value in the forms in which it may be written: without blanks around it, as one line, line by line, and each of these made
-/// printable, within JSON, and in a URL.
+/// printable, within JSON (also as Python writes it, in ASCII), and in a URL.
 fn forms(value: &str) -> Vec<String> {
     let joined = value.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines = value.lines().map(str::trim).filter(|line| line.len() >= MIN_ANYWHERE);
     let texts = once(value).chain([value.trim(), &joined]).chain(lines);
     let written = texts.flat_map(|text| {
-        let escaped = Value::from(text).to_string();
+        let within = |json: String| json[1..json.len() - 1].to_owned();
         let in_url = utf8_percent_encode(text, &ENCODED).to_string();
         [
             text.to_owned(),
-            escaped[1..escaped.len() - 1].to_owned(),
+            within(Value::from(text).to_string()),
+            within(python_json::dumps(&text)),
             // The value may itself be percent-encoded, like a password in a URL.
             percent_decode_str(text)
                 .decode_utf8()
@@ -453,6 +455,13 @@ mod tests {
         assert_eq!(secrets.redact(&cut), expected);
         assert_eq!(secrets.redact_foreign(&cut), expected);
         assert_eq!(secrets.redact("all of s3cr3t-s3cr3t-s3cr3t …"), "all of *** …");
+    }
+
+    #[test]
+    fn json_in_ascii_is_hidden() {
+        let secrets = argv(&["--api-key", "Müller\"\\\u{1f511}s"]);
+        let shown = secrets.redact(r#"{"a": "M\u00fcller\"\\\ud83d\udd11s", "b": "Müller\"\\🔑s"}"#);
+        assert_eq!(shown, r#"{"a": "***", "b": "***"}"#);
     }
 
     #[test]

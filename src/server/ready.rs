@@ -1,7 +1,7 @@
 //! Waits until a server is ready: its process is alive, its health route answers 200, `/v1/models` lists the model that the command line
 //! names, and the log holds the plan's `ready_pattern`, if there is one.
 
-use super::http::{Http, HttpAnswer};
+use super::http::{Http, HttpAnswer, Silence};
 use super::identity::{read_version, text};
 use super::process::procfs::{self, Listener};
 use super::{Identity, Launch, Process, Server};
@@ -35,13 +35,14 @@ impl Server {
     /// The reason why it is not ready: it ended, its time is over, or another server answers.
     pub async fn ready(&mut self) -> Result<Identity, Failure> {
         let (http, base_url, limit) = (&self.http, self.http.base_url(), self.ready_timeout);
-        let mut seen = String::from("nothing yet");
+        let mut seen = last_answer(http, "nothing yet");
         let Some(process) = &mut self.process else {
             let identified = timeout(limit, identify(http, &[], &mut seen)).await;
             return identified.unwrap_or_else(|_| {
-                let (limit, route) = (show_duration(limit), http.health_route());
-                let detail =
-                    format!("no healthy server at {base_url} within {limit}; the last answer of {route}: {seen}");
+                let detail = format!(
+                    "no healthy server at {base_url} within {}; {seen}",
+                    show_duration(limit)
+                );
                 Err(Failure::new(Cause::ReadyTimeout, detail))
             });
         };
@@ -78,36 +79,36 @@ async fn await_ready_pattern(launch: &Launch) {
 }
 
 /// Waits until the server is healthy, then reads its identity. Never resolves while the server may still become healthy, so callers set a
-/// time limit; `seen` then holds the last answer of the health route.
+/// time limit; `seen` then says what is missing, and the last answer of its route.
 async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
     let base_url = http.base_url();
     let mut wait = FIRST_WAIT;
     let mut refused_since = None;
     loop {
-        let refusal = match http.health(PROBE_TIMEOUT).await {
+        let answer = http.health(PROBE_TIMEOUT).await;
+        let said = shown(&answer);
+        *seen = last_answer(http, &said);
+        let refusal = match answer {
             Ok(answer) if answer.status == StatusCode::OK => break,
-            Ok(answer) => {
-                *seen = format!("HTTP {}", answer.status.as_u16());
-                refusal(answer.status)
-            }
-            Err(silence) => {
-                *seen = silence.to_string();
-                None
-            }
+            Ok(answer) => refusal(answer.status),
+            Err(_) => None,
         };
         refused_since = refusal.map(|_| refused_since.unwrap_or_else(Instant::now));
         if let Some((why, since)) = refusal.zip(refused_since)
             && since.elapsed() >= REFUSAL_LIMIT
         {
-            let detail = format!("{base_url}{} answers {seen}; {why}", http.health_route());
+            let detail = format!("{base_url}{} answers {said}; {why}", http.health_route());
             return Err(Failure::new(Cause::WrongServer, detail));
         }
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
     }
     let healthy = Instant::now();
+    let lists_none = |said: &str| format!("it lists no models at /v1/models: {said}");
+    *seen = lists_none("nothing yet");
     let models = loop {
         let answer = http.get("/v1/models", PROBE_TIMEOUT).await;
+        *seen = lists_none(&shown(&answer));
         match answer.map(|answer| listed_models(&answer)) {
             Ok(Some(models)) => break models,
             Ok(None) if healthy.elapsed() > MODELS_TIMEOUT => {
@@ -136,6 +137,19 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
         simulated,
         version,
     })
+}
+
+/// Returns a clause about the health route and what it said last.
+fn last_answer(http: &Http, said: &str) -> String {
+    format!("the last answer of {}: {said}", http.health_route())
+}
+
+/// Returns the status of an answer, or the reason why there is none.
+fn shown(answer: &Result<HttpAnswer, Silence>) -> String {
+    match answer {
+        Ok(answer) => format!("HTTP {}", answer.status.as_u16()),
+        Err(silence) => silence.to_string(),
+    }
 }
 
 /// Returns an explanation or a remedy if the answer of the health route will not change by waiting.

@@ -44,21 +44,29 @@ fn the_rows_tell_how_it_died_not_that_it_is_gone() {
 
 #[tokio::test]
 async fn what_answers_instead_is_told() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-        }
-    });
-    let limit = Duration::from_secs(5);
-    let failure = Server::attach(&url, limit, limit).ready().await.expect_err("no health");
-    assert_eq!(failure.cause, Cause::ReadyTimeout);
-    assert!(
-        failure.detail.ends_with("the last answer of /health: HTTP 404"),
-        "{failure}"
-    );
+    for (health, missing) in [
+        ("404 Not Found", "the last answer of /health: HTTP 404"),
+        ("200 OK", "it lists no models at /v1/models: HTTP 404"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = [0; 1024];
+                let length = stream.read(&mut request).unwrap_or(0);
+                let status = match request[..length].starts_with(b"GET /health") {
+                    true => health,
+                    false => "404 Not Found",
+                };
+                let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let limit = Duration::from_secs(3);
+        let failure = Server::attach(&url, limit, limit).ready().await.expect_err("not ready");
+        assert_eq!(failure.cause, Cause::ReadyTimeout);
+        assert!(failure.detail.ends_with(missing), "{failure}");
+    }
 }
 
 const LOADS: &str = "[bench]\nwarmup_prompts = 0\n[bench.params]\nnum_prompts = 8\nmax_concurrency = [1, 2]\n\

@@ -1,6 +1,6 @@
 //! Empties a server's caches between runs, through its development routes or by a command of the user.
 
-use super::http::Http;
+use super::http::{Http, Silence};
 use super::process::guarded::{self, Order};
 use crate::plan::{Program, ServeCommand};
 use crate::shell::shell_line;
@@ -33,10 +33,14 @@ pub fn routes_of(argv: &[String]) -> &'static [&'static str] {
 
 /// Calls these routes in turn, each again if it is refused. All but the first may be missing. `Err` says what was refused.
 pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<(), String> {
+    caches_within(http, routes, LIMIT).await
+}
+
+async fn caches_within(http: &Http, routes: &[impl AsRef<str>], limit: Duration) -> Result<(), String> {
     for (i, route) in routes.iter().map(AsRef::as_ref).enumerate() {
         let mut waits = WAITS_MS.into_iter();
         loop {
-            let refusal = match http.post(route, LIMIT).await {
+            let refusal = match http.post(route, limit).await {
                 Ok(answer) if answer.status.is_success() && answer.json()["success"] != false => break,
                 Ok(answer) if answer.status == StatusCode::NOT_FOUND && i > 0 => break,
                 Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
@@ -48,6 +52,8 @@ pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<()
                 }
                 Ok(answer) if answer.status.is_success() => format!("{route} was refused"),
                 Ok(answer) => format!("{route} answered {}", answer.status.as_u16()),
+                // Every further try may be as long.
+                Err(Silence::TimedOut) => return Err(format!("{route}: {}", Silence::TimedOut)),
                 Err(silence) => format!("{route}: {silence}"),
             };
             match waits.next() {
@@ -77,4 +83,21 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     };
     let ended = guarded::run_to_end(order, COMMAND_LIMIT, std::future::pending()).await;
     ended.map_err(|why| format!("the reset command `{}` {why}", shell_line(argv)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_asked_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let http = Http::new(&url, None);
+        let refusal = caches_within(&http, &ROUTES, Duration::from_millis(100)).await;
+        assert_eq!(refusal.expect_err("silence"), "/reset_prefix_cache: no answer in time");
+        listener.set_nonblocking(true).expect("set");
+        assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 1);
+    }
 }

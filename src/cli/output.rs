@@ -2,6 +2,7 @@
 //! exit code. Neither ends a measurement. Characters that would act on a terminal are escaped.
 
 use crate::error::{Error, Exit, Result};
+use crate::files::{create_folder, temporary_name};
 use crate::printable::{Printable, printable_lines};
 use crate::report::findings::requirements::RequirementResult;
 use crate::report::texts::terminal::{Screen, show, show_places};
@@ -9,6 +10,7 @@ use crate::stats::RequirementVerdict;
 use console::Term;
 use serde::Serialize;
 use std::fmt::Display;
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -58,6 +60,23 @@ pub fn must_be_new(path: &Path) -> Result<()> {
             path.display()
         ))),
     }
+}
+
+/// Makes a folder at a path at which nothing exists. `fill` writes into a temporary folder next to it, which gets its name once it is
+/// complete. So nothing incomplete has that name, even if this process is killed.
+pub fn make_folder<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    must_be_new(path)?;
+    let temporary = temporary_name(path);
+    let filled = create_folder(&temporary).and_then(|()| fill(&temporary));
+    let made = filled.and_then(|content| {
+        fs::rename(&temporary, path).map_err(Error::io("create", path))?;
+        Ok(content)
+    });
+    if made.is_err() {
+        // Best effort: on a full disk, the partial folder would only take space.
+        let _ = fs::remove_dir_all(&temporary);
+    }
+    made
 }
 
 /// Returns the exit of a subcommand that ends by writing. A closed pipe is not an error.
@@ -157,4 +176,30 @@ pub fn print_text(text: impl Display) {
 pub fn print_styled(text: impl Display) {
     let text = show_places(&text.to_string(), &Term::stderr());
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::write_atomic;
+
+    #[test]
+    fn a_folder_is_made_whole_or_not_at_all() {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        let path = parent.path().join("new");
+        let refused: Result<()> = make_folder(&path, |folder| {
+            write_atomic(&folder.join("half"), b"x")?;
+            Err(Error::Fatal("the disk is full".into()))
+        });
+        assert!(refused.is_err());
+        assert_eq!(fs::read_dir(parent.path()).expect("readable").count(), 0);
+        let written = make_folder(&path, |folder| {
+            assert!(!path.exists());
+            write_atomic(&folder.join("all"), b"x")
+        });
+        written.expect("made");
+        assert!(path.join("all").is_file());
+        assert!(make_folder(&path, |_| Ok(())).is_err());
+        assert_eq!(fs::read_dir(parent.path()).expect("readable").count(), 1);
+    }
 }

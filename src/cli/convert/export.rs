@@ -1,7 +1,7 @@
 //! `vsweep export`: writes an experiment in the format of other tools.
 
 use crate::cli::experiment::{Owner, print_damage};
-use crate::cli::output::{must_be_new, say};
+use crate::cli::output::{make_folder, must_be_new, say};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
 use crate::report::write_vllm_tree;
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<Exit> {
             args.directory.display()
         )));
     }
-    let exported = write_vllm_tree(&directory, &state, &to)?;
+    let exported = make_folder(&to, |folder| write_vllm_tree(&directory, &state, folder))?;
     let failures = match exported.failures {
         0 => String::new(),
         failures => format!(", {} without figures", show_many(failures as u64, "run")),

@@ -4,11 +4,11 @@
 mod sweep_command;
 
 use crate::cli::experiment::{Owner, print_damage};
-use crate::cli::output::{finish, is_quiet, json, must_be_new, print_note, print_text, say};
+use crate::cli::output::{finish, is_quiet, json, make_folder, must_be_new, print_note, print_text, say};
 use crate::cli::plan_file::show;
 use crate::cli::results;
 use crate::error::{Error, Exit, Result};
-use crate::files::{create_folder, write_atomic, write_named};
+use crate::files::{write_atomic, write_named};
 use crate::import::suite::{self, Test};
 use crate::import::{PlanImport, Sweep, import};
 use crate::journal::{Directory, Recorder, Shard};
@@ -92,9 +92,8 @@ fn import_file(file: &Path, to: &Path) -> Result<Exit> {
     must_be_new(to)?;
     let records = results::records(file)?;
     report::read_records(vec![(file.display().to_string(), records.clone())]).map_err(Error::Usage)?;
-    create_folder(to)?;
     let text = serde_json::to_string_pretty(&records).expect("figures are JSON");
-    write_atomic(&to.join(SUMMARY), text.as_bytes())?;
+    make_folder(to, |folder| write_atomic(&folder.join(SUMMARY), text.as_bytes()))?;
     let (results, to) = (show_many(records.len() as u64, "result"), to.display());
     say(format_args!("wrote {results} to {to}; `vsweep plot {to}` draws them"));
     Ok(Exit::Done)
@@ -130,10 +129,10 @@ fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
             )));
         }
     }
-    create_folder(folder)?;
-    for (name, test) in plans {
-        write_atomic(&folder.join(name), test.text.as_bytes())?;
-    }
+    make_folder(folder, |folder| {
+        let mut plans = plans.iter();
+        plans.try_for_each(|(name, test)| write_atomic(&folder.join(name), test.text.as_bytes()))
+    })?;
     let (plans, folder) = (show_many(tests.len() as u64, "plan"), folder.display());
     say(format_args!(
         "wrote {plans} to {folder}; `vsweep check {folder}/*.toml` checks them"
@@ -194,8 +193,7 @@ fn import_tree(tree: &Path, imported: &PlanImport, to: &Path) -> Result<Exit> {
             tree.display()
         )));
     };
-    let directory = Directory::at(to);
-    let path = directory.plan(false);
+    let path = Directory::at(to).plan(false);
     let plan = plan::parse(&imported.text, Format::Toml, &path, &World::real()).map_err(show)?;
     let matrix = Matrix::expand(&plan).map_err(show)?;
     let mut problems = Vec::new();
@@ -209,10 +207,15 @@ fn import_tree(tree: &Path, imported: &PlanImport, to: &Path) -> Result<Exit> {
             tree.display()
         )));
     }
-    let mut recorder = Recorder::open(directory, Shard::WHOLE)?;
-    recorder.hide(plan.secrets.clone());
-    let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
-    write_atomic(&path, plan.redacted_text().as_bytes())?;
+    let hidden = make_folder(to, |folder| {
+        let directory = Directory::at(folder);
+        let copy = directory.plan(false);
+        let mut recorder = Recorder::open(directory, Shard::WHOLE)?;
+        recorder.hide(plan.secrets.clone());
+        let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
+        write_atomic(&copy, plan.redacted_text().as_bytes())?;
+        Ok(hidden)
+    })?;
     let lost = |name| format!("the metric `{name}` is lost: vLLM overwrites it with the parameter of that name");
     problems.extend(hidden.into_iter().map(lost));
     let planned = matrix.counts().runs;

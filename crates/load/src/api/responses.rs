@@ -7,15 +7,12 @@ use std::borrow::Cow;
 
 #[derive(Deserialize)]
 struct ResponseEvent<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     delta: Option<Text<'a>>,
-    #[serde(default)]
     error: Option<Value>,
-    #[serde(default)]
     message: Option<Value>,
-    #[serde(default)]
     response: Option<ResponseBody>,
 }
 
@@ -29,17 +26,13 @@ enum Text<'a> {
 
 #[derive(Deserialize)]
 struct ResponseBody {
-    #[serde(default)]
     usage: Option<Tokens>,
-    #[serde(default)]
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Tokens {
-    #[serde(default)]
     input_tokens: Option<u64>,
-    #[serde(default)]
     output_tokens: Option<u64>,
 }
 

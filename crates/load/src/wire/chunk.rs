@@ -20,10 +20,8 @@ const MOST_PROMPT: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Usage {
     /// Tokens of the prompt.
-    #[serde(default)]
     pub prompt_tokens: Option<u64>,
     /// Tokens of the output.
-    #[serde(default)]
     pub completion_tokens: Option<u64>,
 }
 
@@ -69,34 +67,30 @@ pub struct Scanner {
 
 #[derive(Deserialize)]
 struct CompletionEvent<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
-    #[serde(default)]
     usage: Option<Usage>,
-    #[serde(default)]
     error: Option<Value>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     object: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     message: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
 struct Choice<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     text: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     delta: Option<Delta<'a>>,
-    #[serde(default)]
     finish_reason: Option<Value>,
 }
 
 /// An addition to the answer of a chat. The first delta has only the role, and the last delta is often empty.
 #[derive(Deserialize)]
 struct Delta<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     content: Option<Cow<'a, str>>,
-    #[serde(default)]
     role: Option<IgnoredAny>,
     #[serde(default)]
     reasoning: Value,

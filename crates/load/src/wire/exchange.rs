@@ -63,7 +63,6 @@ struct Answer {
 /// Content of a response that is not a stream.
 #[derive(Deserialize)]
 struct Whole {
-    #[serde(default)]
     usage: Option<WholeUsage>,
 }
 
@@ -72,7 +71,6 @@ struct Whole {
 struct WholeUsage {
     #[serde(flatten)]
     counts: Usage,
-    #[serde(default)]
     total_tokens: Option<u64>,
 }
 

@@ -110,11 +110,13 @@ impl Class {
     }
 }
 
-/// A request of a class, or the error that ended the drawing.
-type Drawn = Result<Item, String>;
-
-/// Draws the requests of a class, and sends them until the receiver is dropped.
-fn draw_into(dataset: &dyn Dataset, draw: &Draw<'_>, first: Option<usize>, give: &SyncSender<Vec<Drawn>>) {
+/// Draws the requests of a class, and sends them until the receiver is dropped. An error ends the drawing, and is sent too.
+fn draw_into(
+    dataset: &dyn Dataset,
+    draw: &Draw<'_>,
+    first: Option<usize>,
+    give: &SyncSender<Vec<Result<Item, String>>>,
+) {
     let mut take = |part: Vec<Item>| Ok(give.send(part.into_iter().map(Ok).collect()).is_ok());
     if let Err(error) = draw_endlessly(dataset, draw, first, &mut take) {
         // The receiver is dropped once enough was taken.
@@ -124,7 +126,7 @@ fn draw_into(dataset: &dyn Dataset, draw: &Draw<'_>, first: Option<usize>, give:
 
 /// Passes on the requests of all classes in the order that `shares` determines. Dropping the sources ends their drawing.
 fn interleave(
-    mut sources: Vec<impl Iterator<Item = Drawn>>,
+    mut sources: Vec<impl Iterator<Item = Result<Item, String>>>,
     shares: &Shares,
     take: &mut Take<'_>,
 ) -> Result<(), String> {

@@ -6,16 +6,12 @@ use vsweep_metrics::Nanos;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
-    zero: Instant,
+    pub zero: Instant,
 }
 
 impl Clock {
     pub fn start() -> Self {
         Clock { zero: Instant::now() }
-    }
-
-    pub fn zero(&self) -> Instant {
-        self.zero
     }
 
     pub fn now(&self) -> Nanos {

@@ -204,7 +204,7 @@ impl Generator {
         };
         Ok(LoadOutcome {
             duration: drive.clock.now(),
-            began: drive.clock.zero(),
+            began: drive.clock.zero,
             cut,
             asked: drive.stock.asked,
             cpu: thread_cpu().saturating_sub(cpu_before),

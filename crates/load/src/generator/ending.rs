@@ -67,9 +67,7 @@ impl Generator {
             None => self.idle.push(place),
         }
     }
-}
 
-impl Generator {
     /// Ends requests that took too long, drops connections that have been idle too long, and reports the requests in flight.
     pub(super) fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
         let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);

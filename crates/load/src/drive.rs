@@ -114,15 +114,6 @@ pub struct LoadOutcome {
     pub undrawn: usize,
 }
 
-/// The state of a conversation while one of its later turns waits or is in flight.
-#[derive(Debug, Default)]
-struct OpenConversation {
-    /// The earlier messages.
-    messages: Vec<Value>,
-    /// The request of the turn.
-    bytes: Vec<u8>,
-}
-
 /// A load in progress.
 pub(super) struct Drive<'a> {
     pub load: &'a Load,
@@ -137,8 +128,8 @@ pub(super) struct Drive<'a> {
     pub in_flight: usize,
     /// Later turns that wait for their due times, the earliest first. They keep their slots.
     later: VecDeque<(Nanos, usize)>,
-    /// Conversations whose next turn waits or is in flight, by the index of that turn.
-    conversations: HashMap<usize, OpenConversation>,
+    /// Conversations of which a later turn waits or is in flight, by the index of that turn: the earlier messages, and the turn's request.
+    conversations: HashMap<usize, (Vec<Value>, Vec<u8>)>,
     /// Times at which used slots became free, oldest first. Slots that were never used are not listed.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
@@ -297,7 +288,7 @@ impl<'a> Drive<'a> {
     /// The bytes of a request, in `buffer` if they come from a file.
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self.conversations.get(&index) {
-            Some(conversation) => Ok(&conversation.bytes),
+            Some((_, bytes)) => Ok(bytes),
             None => self.stock.bytes(index, buffer),
         }
     }
@@ -324,20 +315,15 @@ impl<'a> Drive<'a> {
     /// Prepares the turn after one that ended. Returns false if no turn follows, or if the turn failed. After a failure, the remaining
     /// turns of the conversation fail without being sent.
     fn prepare_next_turn(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
-        let mut conversation = self.conversations.remove(&index).unwrap_or_default();
+        let (mut messages, _) = self.conversations.remove(&index).unwrap_or_default();
         let after = turns.next_conversation(index);
         if index + 1 == after {
             return false;
         }
         if sample.is_ok() {
-            turns.remember(
-                index,
-                sample.text.as_deref().unwrap_or_default(),
-                &mut conversation.messages,
-            );
-            if let Ok(request) = turns.request(index + 1, &conversation.messages) {
-                conversation.bytes = request.bytes;
-                self.conversations.insert(index + 1, conversation);
+            turns.remember(index, sample.text.as_deref().unwrap_or_default(), &mut messages);
+            if let Ok(request) = turns.request(index + 1, &messages) {
+                self.conversations.insert(index + 1, (messages, request.bytes));
                 let due = now.saturating_add(turns.pause);
                 let position = self.later.partition_point(|(other, _)| *other <= due);
                 self.later.insert(position, (due, index + 1));

@@ -124,16 +124,9 @@ fn clamped(tokens: u64) -> u32 {
 /// name, which the system deletes when the process ends. Sending from the file costs one read, usually from the system's cache.
 #[derive(Debug, Default)]
 pub struct Requests {
-    entries: Vec<StoredRequest>,
+    /// Offset and length of the bytes of each request, and its properties.
+    entries: Vec<(u64, u32, Properties)>,
     bytes: Spool,
-}
-
-/// Position of a request's bytes, with its properties.
-#[derive(Debug, Clone, Copy)]
-struct StoredRequest {
-    offset: u64,
-    length: u32,
-    properties: Properties,
 }
 
 /// Properties of a request besides its bytes.
@@ -169,30 +162,28 @@ impl Requests {
 
     /// Adds a request at the end.
     pub fn push(&mut self, request: &Request) {
-        self.entries.push(StoredRequest {
-            offset: self.bytes.push(&request.bytes),
-            length: u32::try_from(request.bytes.len()).unwrap_or(u32::MAX),
-            properties: Properties::of(request),
-        });
+        let length = u32::try_from(request.bytes.len()).unwrap_or(u32::MAX);
+        let offset = self.bytes.push(&request.bytes);
+        self.entries.push((offset, length, Properties::of(request)));
     }
 
     /// Returns the number of prompt tokens of each request, in order.
     pub fn prompt_lens(&self) -> impl Iterator<Item = u64> {
-        self.entries.iter().map(|entry| entry.properties.prompt_len)
+        self.entries.iter().map(|(.., properties)| properties.prompt_len)
     }
 
     /// Returns the number of output tokens that each request asks for, in order; 0 if it asks for none, or if it is unknown.
     pub fn output_lens(&self) -> impl Iterator<Item = u64> {
-        self.entries.iter().map(|entry| entry.properties.output_len)
+        self.entries.iter().map(|(.., properties)| properties.output_len)
     }
 
     pub(super) fn properties(&self, index: usize) -> Properties {
-        self.entries[index].properties
+        self.entries[index].2
     }
 
     /// The bytes of a request, read into `buffer` if they are in the file.
     pub(super) fn bytes<'a>(&'a self, index: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-        let StoredRequest { offset, length, .. } = self.entries[index];
+        let (offset, length, _) = self.entries[index];
         self.bytes.read(offset, length as usize, buffer)
     }
 }

@@ -1,6 +1,7 @@
 //! Selects the files of a subset and a split of a dataset, by the naming rules of the Hugging Face Hub.
 
 use super::rows::ENDINGS;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -110,10 +111,7 @@ fn select<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a
 }
 
 fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut folders: Vec<&str> = folders.collect();
-    folders.sort_unstable();
-    folders.dedup();
-    folders
+    Vec::from_iter(BTreeSet::from_iter(folders))
 }
 
 /// Returns true for a data file, and false for a description of the data.

@@ -2,7 +2,7 @@
 //! neither.
 
 use super::Errors;
-use super::sequence::{BATCHES, error_of_sum, pooled, widening};
+use super::sequence::{BATCHES, batch, error_of_sum, pooled, widening};
 use crate::moments::{Nanos, seconds};
 use crate::sample::Goodput;
 use crate::samples::Samples;
@@ -63,9 +63,6 @@ struct Request {
     class: u8,
 }
 
-/// The quantity of a request that is summed for a rate.
-type Amount = fn(&Request) -> f64;
-
 /// All requests that succeeded, in the order in which they ended.
 pub(super) struct Requests {
     each: Vec<Request>,
@@ -95,7 +92,8 @@ impl Requests {
 
     /// The relative errors of all rates of a result, or of the rates of one class of a mixed load.
     pub fn errors(&self, flow: Flow, class: Option<u8>) -> Errors {
-        let rates: [(&str, Amount); 6] = [
+        // Each with the quantity of a request that is summed for it.
+        let rates: [(&str, fn(&Request) -> f64); 6] = [
             ("request_throughput", |_| 1.0),
             ("output_throughput", |request| request.output),
             ("total_token_throughput", |request| request.tokens),
@@ -190,15 +188,11 @@ impl Requests {
         if batches < FEWEST_SLOTS {
             return 0.0;
         }
-        let start = |batch: usize| n * batch / batches;
-        let middle = |at: usize| {
-            let batch = &self.each[start(at)..start(at + 1)];
-            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
-        };
+        let middles = self.middles(batches);
         // A request counts by the part of it that lengthens the time between the middles of two batches.
         let between = |at: usize| {
             let part = |from: usize, grows: bool| {
-                let batch = &amounts[start(from)..start(from + 1)];
+                let batch = batch(amounts, batches, from);
                 let size = batch.len() as f64;
                 let weighed = batch.iter().enumerate().map(move |(place, amount)| {
                     let share = (place as f64 + 0.5) / size;
@@ -206,7 +200,7 @@ impl Requests {
                 });
                 weighed.sum::<f64>()
             };
-            (part(at, true) + part(at + 1, false), middle(at + 1) - middle(at))
+            (part(at, true) + part(at + 1, false), middles[at + 1] - middles[at])
         };
         let steps: Vec<(f64, f64)> = (0..batches - 1).map(between).collect();
         let count = steps.len() as f64;
@@ -269,18 +263,21 @@ impl Requests {
         if batches < 3 {
             return f64::INFINITY;
         }
-        let end = |batch: usize| n * batch / batches;
-        let middle = |at: usize| {
-            let batch = &self.each[end(at)..end(at + 1)];
-            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
-        };
-        let middles: Vec<f64> = (0..batches).map(middle).collect();
-        let steps: Vec<f64> = middles.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let steps: Vec<f64> = self.middles(batches).windows(2).map(|pair| pair[1] - pair[0]).collect();
         let step = steps.iter().sum::<f64>() / steps.len() as f64;
         let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
         // The variance between the middles of neighbouring batches is two thirds of that between their ends.
         let variance = 1.5 * squares / (steps.len() - 1) as f64 * batches as f64;
         variance.sqrt() * widening(steps.len() as f64)
+    }
+
+    /// Mean times at which the requests of equal batches ended.
+    fn middles(&self, batches: usize) -> Vec<f64> {
+        let middle = |at| {
+            let batch = batch(&self.each, batches, at);
+            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+        };
+        (0..batches).map(middle).collect()
     }
 
     /// Standard error of the sum of amounts if requests are sent at random times, from the amounts that ended in equal spans of time.

@@ -190,10 +190,15 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     if batches < FEWEST_BATCHES {
         return plain;
     }
-    let end = |batch: usize| n * batch / batches;
-    let sum = |batch: usize| deviations[end(batch)..end(batch + 1)].iter().sum::<f64>();
+    let sum = |at| batch(deviations, batches, at).iter().sum();
     let sums: Vec<f64> = (0..batches).map(sum).collect();
     plain.max(pooled(independent, &sums))
+}
+
+/// Returns one of `batches` parts of about equal length.
+pub(super) fn batch<T>(all: &[T], batches: usize, at: usize) -> &[T] {
+    let start = |at: usize| all.len() * at / batches;
+    &all[start(at)..start(at + 1)]
 }
 
 /// Expected number of values above a percentile, of `n` values.

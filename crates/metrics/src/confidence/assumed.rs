@@ -90,8 +90,7 @@ impl Assumption {
 
 /// Splits the name of a figure: `p99_ttft_ms` into `p99` and `ttft`.
 fn split(figure: &str) -> Option<(&str, &str)> {
-    let (statistic, metric) = figure.strip_suffix("_ms")?.split_once('_')?;
-    Some((statistic, metric))
+    figure.strip_suffix("_ms")?.split_once('_')
 }
 
 fn is_rate(figure: &str) -> bool {

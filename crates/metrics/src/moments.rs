@@ -61,7 +61,11 @@ impl Moments {
 
     /// Returns all moments.
     pub fn iter(&self) -> impl Iterator<Item = Nanos> {
-        from_gaps(self.first(), self.gaps())
+        let later = self.gaps().scan(self.first, |at, gap| {
+            *at += gap;
+            Some(*at)
+        });
+        self.first().into_iter().chain(later)
     }
 
     /// Returns the nanoseconds from each moment to the next.
@@ -73,14 +77,6 @@ impl Moments {
     pub fn into_gaps(self) -> impl Iterator<Item = Nanos> {
         decode(self.gaps.into_iter())
     }
-}
-
-fn from_gaps(first: Option<Nanos>, gaps: impl Iterator<Item = Nanos>) -> impl Iterator<Item = Nanos> {
-    let later = gaps.scan(first.unwrap_or(0), |at, gap| {
-        *at += gap;
-        Some(*at)
-    });
-    first.into_iter().chain(later)
 }
 
 fn decode(mut bytes: impl Iterator<Item = u8>) -> impl Iterator<Item = Nanos> {

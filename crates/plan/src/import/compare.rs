@@ -4,7 +4,7 @@ use super::plan_text::without_percentile_metrics;
 use super::records::{Record, Sides};
 use super::{Loads, ReadSweep, vllm_sweep};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::{Format, Params, Problems, World, spelling};
+use crate::{Format, Problems, World, spelling};
 use itertools::Itertools;
 use std::path::Path;
 use vsweep_base::shell::shell_line;
@@ -69,7 +69,8 @@ pub(super) fn compare(
             ("start", serve, theirs, argv)
         }
         false => {
-            let params = without_percentiles(&bench.theirs.params);
+            let mut params = bench.theirs.params.clone();
+            params.retain(|name, _| !spelling::same(name, "percentile_metrics"));
             ("load", *bench, vllm_sweep::apply(&bench_command, &params), argv)
         }
     });
@@ -103,10 +104,4 @@ pub(super) fn compare(
         .iter()
         .flat_map(|(serve, row)| row.iter().map(|bench| folder(serve, bench)));
     Ok(is_listed.then(|| folders.collect()))
-}
-
-fn without_percentiles(params: &Params) -> Params {
-    let mut params = params.clone();
-    params.retain(|name, _| !spelling::same(name, "percentile_metrics"));
-    params
 }

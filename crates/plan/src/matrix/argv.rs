@@ -31,27 +31,20 @@ pub const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 /// A placeholder in a command, or another text in braces.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{([^{}\s]+)\}").expect("a pattern"));
 
-fn is_runtime(name: &str) -> bool {
-    RUNTIME.contains(&name)
-}
-
 /// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}`, in any spelling,
 /// replaces the placeholder; every other parameter is applied as a flag.
 pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     let mut argv = base.to_vec();
     let mut flags = params.clone();
-    for (name, value) in params.iter().filter(|(name, _)| !is_runtime(name)) {
+    for (name, value) in params.iter().filter(|(name, _)| !RUNTIME.contains(&&***name)) {
         let is_its = |found: &Captures<'_>| spelling::same(&found[1], name);
         if argv
             .iter()
             .any(|text| PLACEHOLDER.captures_iter(text).any(|found| is_its(&found)))
         {
-            let filled = |found: &Captures<'_>| {
-                if is_its(found) {
-                    word(value)
-                } else {
-                    found[0].to_owned()
-                }
+            let filled = |found: &Captures<'_>| match is_its(found) {
+                true => word(value),
+                false => found[0].to_owned(),
             };
             argv.iter_mut()
                 .for_each(|text| *text = PLACEHOLDER.replace_all(text, filled).into_owned());
@@ -75,7 +68,7 @@ pub fn placeholders(argv: &[String]) -> impl Iterator<Item = &str> {
         let single = found.filter(|name| !text[..name.start() - 1].ends_with(['{', '$']));
         single.map(|name| name.as_str())
     });
-    found.filter(move |name| is_name(name) && !is_runtime(name))
+    found.filter(move |name| is_name(name) && !RUNTIME.contains(name))
 }
 
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
@@ -155,10 +148,10 @@ fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>
         return None;
     }
     let canonical = spelling::canonical(name);
-    let truth = flag.after.first().filter(|word| is_truth(word)).iter().count();
+    let is_truth = |word: &&String| ["true", "false"].iter().any(|truth| word.eq_ignore_ascii_case(truth));
+    let truth = flag.after.first().filter(is_truth).iter().count();
     Some(flag.words(match value {
-        _ if is_list(&canonical) => usize::MAX,
-        Value::Array(_) => usize::MAX,
+        _ if is_list(&canonical) || value.is_array() => usize::MAX,
         Value::Bool(_) => truth,
         Value::Null if is_switch(flag.flag, &canonical) => truth,
         _ => 1,
@@ -169,10 +162,6 @@ fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>
 pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
     flag.starts_with("--no-") || is_plain_switch(name) || usual.iter().any(|start| name.starts_with(start))
-}
-
-fn is_truth(word: &str) -> bool {
-    word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false")
 }
 
 /// Switches of `vllm serve` and `vllm bench serve` that have no `--no-` form: `false` means that they are absent.
@@ -198,12 +187,9 @@ pub fn is_list(name: &str) -> bool {
     LISTS.split(' ').any(|list| list == name)
 }
 
-/// Flags of vLLM and of the simulator that may be given several times, each adding a value.
-const REPEATED: [&str; 2] = ["middleware", "sim_fault"];
-
-/// Returns true if a flag, in canonical spelling, may be given several times and each counts.
+/// Returns true if a flag of vLLM or of the simulator, in canonical spelling, may be given several times and each counts.
 pub fn is_repeated(name: &str) -> bool {
-    REPEATED.contains(&name)
+    matches!(name, "middleware" | "sim_fault")
 }
 
 #[cfg(test)]

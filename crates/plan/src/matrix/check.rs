@@ -25,12 +25,8 @@ pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool 
         format!("at most {most} are allowed; give fewer values, or zip axes"),
     );
     for side in [Side::Serve, Side::Bench] {
-        for param in sides
-            .of(side)
-            .table_params
-            .iter()
-            .filter(|param| param.axis.values().len() > 1)
-        {
+        let params = sides.of(side).table_params.iter();
+        for param in params.filter(|param| param.axis.values().len() > 1) {
             let span = plan.origin.key_span(&[side.table(), "params", &param.name]);
             let values = show_count(param.axis.values().len() as u64);
             problem = problem.and(span, format!("{values} values"));
@@ -82,11 +78,8 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
             if let Some((first, second)) = equal_positions(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
                 let (one, other) = (label(first), label(second));
-                let mut table_params = space
-                    .table_params
-                    .iter()
-                    .filter(|param| param.dimension == Some(dimension));
-                let is_tied = table_params.any(|param| zip_group(tied, side, &param.name).is_some());
+                let mut along = space.along(dimension);
+                let is_tied = along.any(|param| zip_group(tied, side, &param.name).is_some());
                 if !is_whole && (one != other || is_tied) {
                     continue;
                 }
@@ -149,13 +142,7 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
 /// Returns true if some parameter has a different number at each position along a dimension of the loads. Then all these loads differ,
 /// because a load's identity holds its parameters, except secrets. The check saves time: an axis may have a million values.
 fn are_distinct_numbers(matrix: &Matrix, dimension: usize) -> bool {
-    let mut table_params = matrix
-        .sides
-        .bench
-        .table_params
-        .iter()
-        .filter(|param| param.dimension == Some(dimension));
-    table_params.any(|param| {
+    matrix.sides.bench.along(dimension).any(|param| {
         let values = param.axis.values();
         let are_numbers = !matrix.secrets.announces(&param.name) && values.iter().all(Value::is_number);
         are_numbers && values.iter().map(equality_key).collect::<HashSet<String>>().len() == values.len()
@@ -164,11 +151,7 @@ fn are_distinct_numbers(matrix: &Matrix, dimension: usize) -> bool {
 
 /// Returns the place in the text of a position of a dimension: the item of a list, the combination, or the expression that produces it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
-    match space
-        .table_params
-        .iter()
-        .find(|param| param.dimension == Some(dimension))
-    {
+    match space.along(dimension).next() {
         Some(param) => {
             let path = [side.table(), "params", &param.name, &position.to_string()];
             plan.origin.value_span(&path)

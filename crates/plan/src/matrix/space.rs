@@ -131,15 +131,22 @@ impl Space {
     /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
     /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
     fn adds_defaults(&self) -> bool {
-        let varied = || self.table_params.iter().filter(|param| param.dimension.is_some());
         let has_null = |param: &TableParam| param.axis.values().iter().any(Value::is_null);
-        self.combos.is_empty() && varied().any(|param| default_of(param).is_none()) && !varied().all(has_null)
+        self.combos.is_empty() && self.left_out().next().is_some() && !self.varied().all(has_null)
+    }
+
+    fn varied(&self) -> impl Iterator<Item = &TableParam> {
+        self.table_params.iter().filter(|param| param.dimension.is_some())
+    }
+
+    /// Returns the parameters that take their values along a dimension.
+    pub fn along(&self, dimension: usize) -> impl Iterator<Item = &TableParam> {
+        self.varied().filter(move |param| param.dimension == Some(dimension))
     }
 
     /// Returns the varied parameters that the default settings leave out.
     pub fn left_out(&self) -> impl Iterator<Item = &TableParam> {
-        let varied = self.table_params.iter().filter(|param| param.dimension.is_some());
-        varied.filter(|param| default_of(param).is_none())
+        self.varied().filter(|param| default_of(param).is_none())
     }
 
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.

@@ -2,7 +2,6 @@
 //! no secret.
 
 use crate::{BenchRunner, MIX, Members, Params, Plan, Reset, Secrets, Serve, Target, Warmup, spelling};
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,15 +77,18 @@ impl SharedLoad {
     /// Returns the content of a load without its parameters, which [`LoadContent::with`] adds. Here `params` only decide the dataset files.
     pub fn frame(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
-        let before_params = BeforeParams {
-            argv: argv.map(|argv| secrets.redact_argv(argv)),
-            dataset: dataset_path(params).and_then(|path| self.datasets.get(path)),
-            datasets: of_classes
-                .filter_map(|path| Some((path, self.datasets.get(path)?)))
-                .collect(),
-            env: env_without_secrets(&self.env, secrets),
-        };
-        let mut before = serde_json::to_string(&before_params).expect("plain data always serialises");
+        let datasets = of_classes.filter_map(|path| Some((path, self.datasets.get(path)?)));
+        let datasets: BTreeMap<&str, &String> = datasets.collect();
+        // The fields before the parameters, in the order of their names.
+        let mut fields = json!({
+            "argv": argv.map(|argv| secrets.redact_argv(argv)),
+            "dataset": dataset_path(params).and_then(|path| self.datasets.get(path)),
+        });
+        if !datasets.is_empty() {
+            fields["datasets"] = json!(datasets);
+        }
+        fields["env"] = json!(env_without_secrets(&self.env, secrets));
+        let mut before = fields.to_string();
         before.truncate(before.len() - "}".len());
         before.push_str(r#","params":{"#);
         LoadContent {
@@ -165,17 +167,6 @@ fn between(plan: &Plan) -> String {
         .into_iter()
         .filter_map(|(name, value)| Some(format!(r#","{name}":{}"#, value?)));
     written.collect()
-}
-
-/// The fields before the parameters, in the order of their names.
-#[derive(Serialize)]
-struct BeforeParams<'a> {
-    argv: Option<Vec<String>>,
-    dataset: Option<&'a String>,
-    /// SHA-256 of the dataset files of a mix's classes, by path.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    datasets: BTreeMap<&'a str, &'a String>,
-    env: BTreeMap<String, String>,
 }
 
 /// The parameter that names the file from which a dataset is read.

@@ -8,9 +8,8 @@ mod range;
 mod scalar;
 pub(super) mod table;
 
-pub(super) use combos::PARAMS_FILE;
-pub(super) use combos::combos;
 pub use combos::{Combo, check_names, records};
+pub(super) use combos::{PARAMS_FILE, combos};
 pub(super) use names::Names;
 pub use params::Derived;
 pub(super) use params::{Param, is_whole_value, params};

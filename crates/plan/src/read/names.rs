@@ -23,13 +23,8 @@ impl Names {
         self.has_servers |= side == Side::Serve;
         let typed = table.child("params").map(Node::entries).unwrap_or_default();
         let place = |entry: &Entry| {
-            (
-                ParamRef {
-                    side,
-                    name: entry.key.clone(),
-                },
-                entry.key_span,
-            )
+            let name = entry.key.clone();
+            (ParamRef { side, name }, entry.key_span)
         };
         self.places.extend(typed.iter().map(place));
         let typed = typed.iter().map(|entry| &entry.key);

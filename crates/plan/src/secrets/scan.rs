@@ -20,6 +20,17 @@ pub(super) struct Credential {
     pub is_table: bool,
 }
 
+impl Credential {
+    fn plain(name: &str, begin: usize, value: Range<usize>) -> Credential {
+        Credential {
+            name: name.to_owned(),
+            begin,
+            value,
+            is_table: false,
+        }
+    }
+}
+
 /// Credentials in a URL.
 pub(super) const URL_PASSWORD: &str = "URL_PASSWORD";
 /// The signature in a URL's query, or the path of a webhook, which grants access to what the URL names.
@@ -184,12 +195,7 @@ fn in_urls(text: &str) -> Vec<Credential> {
             Some((_, password)) => given.end() - password.len()..given.end(),
             None => given.range(),
         };
-        (!NEVER_SECRET.contains(&&text[value.clone()])).then(|| Credential {
-            name: URL_PASSWORD.to_owned(),
-            begin,
-            value,
-            is_table: false,
-        })
+        (!NEVER_SECRET.contains(&&text[value.clone()])).then(|| Credential::plain(URL_PASSWORD, begin, value))
     });
     urls.chain(in_webhooks(text)).collect()
 }
@@ -201,12 +207,8 @@ fn in_webhooks(text: &str) -> impl Iterator<Item = Credential> {
         Regex::new(pattern).expect("a pattern")
     });
     HOOK.captures_iter(text).filter_map(|hook| {
-        Some(Credential {
-            name: URL_SIGNATURE.to_owned(),
-            begin: hook.get_match().start(),
-            value: hook.get(1)?.range(),
-            is_table: false,
-        })
+        let begin = hook.get_match().start();
+        Some(Credential::plain(URL_SIGNATURE, begin, hook.get(1)?.range()))
     })
 }
 
@@ -226,12 +228,8 @@ fn in_curl(text: &str) -> Vec<Credential> {
             let given = value_at(text, begin, begin);
             let password = text[given.clone()].split_once(':').map(|(_, password)| password);
             if let Some(password) = password.filter(|password| reveals_secret(password)) {
-                found.push(Credential {
-                    name: CURL_PASSWORD.to_owned(),
-                    begin,
-                    value: given.end - password.len()..given.end,
-                    is_table: false,
-                });
+                let value = given.end - password.len()..given.end;
+                found.push(Credential::plain(CURL_PASSWORD, begin, value));
             }
         }
     }

@@ -108,12 +108,6 @@ impl Batch {
 
     /// Measures the batch once. `settle` is the time that its requests have to reach the queue.
     pub fn time(&self, bench: &mut Bench, limits: &[ServerLimits], settle: Duration) -> Result<Timing, Failure> {
-        let mut timing = self.release(bench, settle)?;
-        timing.extra_steps = self.extra_steps(&timing, limits);
-        Ok(timing)
-    }
-
-    fn release(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
         self.connect(bench)?;
         let before = counts(&bench.endpoints);
         let stops: Vec<Stop> = bench.generators.iter().map(Generator::stop_handle).collect();
@@ -153,6 +147,7 @@ impl Batch {
                 timing.completion_tokens += sample.output_len();
             }
         }
+        timing.extra_steps = self.extra_steps(&timing, limits);
         Ok(timing)
     }
 

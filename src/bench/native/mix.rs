@@ -4,7 +4,7 @@
 use crate::bench::params::Table;
 use crate::dataset::{self, Class, Dataset, KINDS, MOST_CLASSES, Mix, PromptParams, TurnParams};
 use crate::load::Backend;
-use crate::params::{FromParam, Param, ParamReader, Takes};
+use crate::params::{FromParam, Param, ParamReader, Takes, json_of};
 use crate::plan::{Params, nearest, show, spelling};
 use crate::stats::is_class_name;
 use itertools::Itertools;
@@ -27,11 +27,7 @@ impl FromParam for ClassTables {
     const TAKES: Takes = Takes::Json;
 
     fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        let parsed = match value {
-            Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
-            value => value.clone(),
-        };
-        serde_json::from_value(parsed)
+        serde_json::from_value(json_of(value))
             .map(ClassTables)
             .map_err(|_| param.wrong(value, "a list of objects, each with a name and a share"))
     }
@@ -129,9 +125,9 @@ impl WholeLoad<'_> {
             dataset,
             prompts,
         };
-        let class = class_reader.finish(class);
-        class.map_or_else(
-            |problems| {
+        match class_reader.finish(class) {
+            Ok(class) => Some(class),
+            Err(problems) => {
                 for problem in problems {
                     let about = problem.split(' ').next().unwrap_or_default();
                     // A problem with an inherited value is reported once for all classes.
@@ -141,9 +137,8 @@ impl WholeLoad<'_> {
                     }
                 }
                 None
-            },
-            Some,
-        )
+            }
+        }
     }
 
     /// Returns the parameters that the table of a class sets, by their names.

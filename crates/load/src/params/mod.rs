@@ -10,8 +10,7 @@ mod value;
 
 pub use reader::ParamReader;
 pub use serde_json::Value;
-pub use value::FromParam;
-pub(crate) use value::json_of;
+pub use value::{FromParam, json_of};
 
 /// One parameter, with all data for help, checks and docs.
 #[derive(Debug, Clone, Copy)]

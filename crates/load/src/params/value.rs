@@ -202,7 +202,7 @@ impl FromParam for Map<String, Value> {
 }
 
 /// Returns a JSON value. A text is parsed as JSON; it becomes null if that fails.
-pub(crate) fn json_of(value: &Value) -> Value {
+pub fn json_of(value: &Value) -> Value {
     match value {
         Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
         value => value.clone(),

@@ -165,6 +165,26 @@ impl NativeRun {
     pub(super) fn load(&self, requests: impl Into<Requests>, due: Vec<u64>) -> Load {
         writer::load(&self.settings, &self.endpoint, requests, due)
     }
+
+    /// Starts the server's profiler, if that is wanted. If that fails, the run goes on, with a note. [`stop_profiler`] stops the profiler
+    /// outside the measured time, because the server writes its traces at the stop, which may take minutes.
+    pub(super) fn start_profiler(&self) {
+        if !self.settings.side.profile {
+            return;
+        }
+        // From here on the profiler may run, even if the call does not return.
+        self.job.counters.is_profiling.store(true, Relaxed);
+        self.note("Starting profiler...");
+        match self.endpoint.post("/start_profile", PROFILER) {
+            Ok(_) => self.note("Profiler started"),
+            Err(error) => {
+                if error.status.is_some() {
+                    self.job.counters.is_profiling.store(false, Relaxed);
+                }
+                self.note(format!("Profiler: cannot start: {error}"));
+            }
+        }
+    }
 }
 
 /// Returns sentences about the load that is to be sent.
@@ -197,28 +217,6 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
         sentences.push(format!("Probe request rate: {rate:?} req/s"));
     }
     sentences
-}
-
-impl NativeRun {
-    /// Starts the server's profiler, if that is wanted. If that fails, the run goes on, with a note. [`stop_profiler`] stops the profiler
-    /// outside the measured time, because the server writes its traces at the stop, which may take minutes.
-    pub(super) fn start_profiler(&self) {
-        if !self.settings.side.profile {
-            return;
-        }
-        // From here on the profiler may run, even if the call does not return.
-        self.job.counters.is_profiling.store(true, Relaxed);
-        self.note("Starting profiler...");
-        match self.endpoint.post("/start_profile", PROFILER) {
-            Ok(_) => self.note("Profiler started"),
-            Err(error) => {
-                if error.status.is_some() {
-                    self.job.counters.is_profiling.store(false, Relaxed);
-                }
-                self.note(format!("Profiler: cannot start: {error}"));
-            }
-        }
-    }
 }
 
 /// Stops the profiler that this job's run started. Waits until its traces are written, for at most ten minutes.

@@ -256,12 +256,11 @@ impl Sweep<'_> {
             started.renamed = LoadNames::default();
         }
         started.noise = self.noise.to_vec();
-        let is_planning = !started.joined;
         writer.record(Event::SessionStarted(Box::new(started))).await?;
-        if is_planning {
-            self.rename(writer).await?;
+        match self.share {
+            None => self.rename(writer).await,
+            Some(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Records the present names of recorded servers: the plan may give one the name that another had.

@@ -44,9 +44,9 @@ pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
 /// Reports ports of the plan's servers that another process holds and will not release.
 pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
-    let taken = addresses.iter().filter_map(Address::taken).filter(|taken| taken.stays);
+    let taken = addresses.iter().filter_map(Address::taken).filter(|(_, stays)| *stays);
     let remedy = "stop that process, or remove the port: vsweep then chooses a free one";
-    add(plan, taken.map(|taken| taken.failure.detail), remedy, found);
+    add(plan, taken.map(|(failure, _)| failure.detail), remedy, found);
 }
 
 /// Returns the address of each server, or the reason why it cannot be used. An offline benchmark has no server that listens.

@@ -102,8 +102,9 @@ impl Address {
         }
     }
 
-    /// Returns the conflict if the port of the server is in use, with the process that holds it.
-    pub fn taken(&self) -> Option<PortConflict> {
+    /// If the port of the server is in use, returns the failure, which names the process that holds it, and true if the port will not
+    /// become free by itself.
+    pub fn taken(&self) -> Option<(Failure, bool)> {
         let port = self.port?;
         let ips = self.listening_ips();
         if !ips.iter().any(|ip| is_in_use(*ip, port)) {
@@ -119,7 +120,7 @@ impl Address {
             None => ("an open connection, without a listener".to_owned(), false),
         };
         let failure = Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"));
-        Some(PortConflict { failure, stays })
+        Some((failure, stays))
     }
 
     fn listening_ips(&self) -> Vec<IpAddr> {
@@ -135,15 +136,6 @@ impl Address {
             },
         }
     }
-}
-
-/// A port that is in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortConflict {
-    /// The failure of a server that cannot start because of it.
-    pub failure: Failure,
-    /// True if the port will not become free by itself.
-    pub stays: bool,
 }
 
 /// Returns true if a command line starts vLLM's server or one with the same flags.
@@ -275,9 +267,8 @@ mod tests {
                 port: Some(port),
                 has_placeholder: false,
             };
-            let taken = address.taken().expect("taken");
-            assert!(taken.stays, "no vsweep started this process");
-            let failure = taken.failure;
+            let (failure, stays) = address.taken().expect("taken");
+            assert!(stays, "no vsweep started this process");
             assert_eq!(failure.cause, Cause::PortTaken);
             assert!(failure.detail.contains(&std::process::id().to_string()), "{failure}");
         }

@@ -114,8 +114,8 @@ impl Server {
         let mut address = Address::read(&launch.argv)?;
         address.settle(&mut launch.argv)?;
         launch.fill_in_name(address.port);
-        if let Some(taken) = address.taken() {
-            return Err(taken.failure);
+        if let Some((failure, _)) = address.taken() {
+            return Err(failure);
         }
         if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
             // Without this, vLLM has no routes that reset its caches.

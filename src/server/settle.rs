@@ -169,7 +169,7 @@ impl ReleaseWait {
     /// Returns the obstacle to a server's start, and true if waiting would not help.
     async fn obstacle(&self, address: &Address, env: &BTreeMap<String, String>) -> Option<(Failure, bool)> {
         if let Some(taken) = address.taken() {
-            return Some((taken.failure, taken.stays));
+            return Some(taken);
         }
         if self.used_mib.is_empty() {
             return None;
@@ -246,7 +246,7 @@ mod tests {
                 Address::read(&argv)
                     .expect("readable")
                     .taken()
-                    .is_some_and(|taken| !taken.stays)
+                    .is_some_and(|(_, stays)| !stays)
             );
             // The side that closes first keeps the port a while, so the client closes once it has seen the other's end.
             drop(accepted);

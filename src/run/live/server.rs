@@ -111,11 +111,11 @@ impl Live<'_, '_> {
     /// its own.
     fn require_free_port(&self) -> Result<()> {
         let address = Address::read(&self.config.argv).ok();
-        match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
+        match address.and_then(|address| address.taken()).filter(|(_, stays)| *stays) {
             None => Ok(()),
-            Some(taken) => Err(Error::Fatal(format!(
+            Some((failure, _)) => Err(Error::Fatal(format!(
                 "{}; stop that process and run the same command again: what is recorded is kept",
-                taken.failure.detail
+                failure.detail
             ))),
         }
     }

@@ -73,17 +73,16 @@ impl Live<'_, '_> {
             Ok(measurement) if !has_failed_requests(measurement) => None,
             _ => why_it_died(&mut running.server).await,
         };
-        let hung = match &measured {
+        let may_hang = match &measured {
             // A search may cut its run because no request ends any more.
-            Ok(measurement) if death.is_none() && measurement.cut.is_some() => {
-                running.server.hang(PROGRESS.min(plan.serve.hang_timeout)).await
-            }
+            Ok(measurement) => measurement.cut.is_some(),
             // With a `bench.timeout` below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it
             // again.
-            Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
-                running.server.hang(PROGRESS.min(plan.serve.hang_timeout)).await
-            }
-            _ => None,
+            Err(failure) => failure.cause == Cause::BenchTimeout,
+        };
+        let hung = match death.is_none() && may_hang {
+            true => running.server.hang(PROGRESS.min(plan.serve.hang_timeout)).await,
+            false => None,
         };
         if let Some(failure) = death.or(hung) {
             return Ok(ActionOutcome::Died { failure, seconds });

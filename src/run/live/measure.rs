@@ -193,18 +193,16 @@ fn asked_model(task: &Task) -> Option<&str> {
 fn check_model(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> {
     let is_same = |name: &str, model: &str| name.trim_end_matches('/') == model.trim_end_matches('/');
     let is_named_in_requests = spelling::find(&task.point.params, "served_model_name").is_some();
-    match asked_model(task) {
-        Some(model) if !is_named_in_requests => {
-            let mut names = identity.names.iter().chain([&identity.model_root]);
-            if names.any(|name| is_same(name, model)) {
-                return Ok(());
-            }
-            let served = identity.names.join(", ");
-            let detail = format!("bench.params.model is {model}, but the server serves {served}");
-            Err(Failure::new(Cause::WrongServer, detail))
-        }
-        _ => Ok(()),
+    let Some(model) = asked_model(task).filter(|_| !is_named_in_requests) else {
+        return Ok(());
+    };
+    let mut names = identity.names.iter().chain([&identity.model_root]);
+    if names.any(|name| is_same(name, model)) {
+        return Ok(());
     }
+    let served = identity.names.join(", ");
+    let detail = format!("bench.params.model is {model}, but the server serves {served}");
+    Err(Failure::new(Cause::WrongServer, detail))
 }
 
 fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, scratch: PathBuf) -> Job {

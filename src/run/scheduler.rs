@@ -11,7 +11,7 @@ use crate::run::lease::{BEAT, Lease};
 use crate::run::node::{Allocation, Node};
 use crate::run::share::{Share, group_name};
 use crate::run::writer::SessionWriter;
-use crate::run::{Sweep, Update, Writer};
+use crate::run::{Sweep, Writer};
 use crate::selection::packed::{Need, choose};
 use crate::server::claim::Claim;
 use crate::server::settle::{self, ReleaseWait};
@@ -115,7 +115,7 @@ impl<'a> Scheduler<'a> {
                     false => None,
                 };
                 if let Some(note) = share.leases.unreadable.take() {
-                    writer.notify(Update::Note(&note))?;
+                    writer.note(&note)?;
                 }
                 if lease.is_some() {
                     // The lease is kept, because no other worker may take it between two of these starts, perhaps on another node.
@@ -172,9 +172,7 @@ impl<'a> Scheduler<'a> {
             let claim = is_alone.then(|| Claim::named("alone"));
             if let Some(None) = claim {
                 self.held_since.set(None);
-                writer.notify(Update::Note(
-                    "waiting while another vsweep measures alone on this machine",
-                ))?;
+                writer.note("waiting while another vsweep measures alone on this machine")?;
                 sleep(CHECK_PERIOD).await;
                 continue;
             }
@@ -306,7 +304,7 @@ impl<'a> Scheduler<'a> {
                 Some(_) => String::new(),
             };
             let note = format!("waiting for GPUs{at_most}: {by}");
-            writer.notify(Update::Note(&note))?;
+            writer.note(&note)?;
         }
         sleep(CHECK_PERIOD).await;
         Ok(())

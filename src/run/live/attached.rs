@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{Change, Differences, Fingerprint};
 use crate::journal::{LaunchRecord, ServerMatch};
 use crate::plan::Target;
-use crate::run::Update;
 use crate::run::attached::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
@@ -37,7 +36,7 @@ impl Live<'_, '_> {
         });
         if is_restarted {
             let note = restarted(&secrets.redact(url), &read);
-            self.writer.notify(Update::Note(&note))?;
+            self.writer.note(&note)?;
         }
         Ok(Ok(Some(read)))
     }
@@ -112,7 +111,7 @@ impl Live<'_, '_> {
             )));
         }
         let note = "the server was restarted during the run, which is tried again";
-        self.writer.notify(Update::Note(note))
+        self.writer.note(note)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::files::write_atomic;
 use crate::journal::{BenchmarkResult, Recorder};
 use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
-use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
+use crate::run::{Update, Writer};
 use crate::server::{Identity, Server};
 use crate::telemetry::series::{Course, Series, Window};
 use crate::validity::{Code, Doubt};
@@ -158,7 +158,7 @@ impl Live<'_, '_> {
         };
         if let Err(error) = write_atomic(path, series.to_csv(window).as_bytes()) {
             let note = format!("the telemetry of a run is lost: {error}");
-            self.writer.notify(Update::Note(&note))?;
+            self.writer.note(&note)?;
         }
         Ok(series.summarize(window))
     }

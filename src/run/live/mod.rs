@@ -174,7 +174,7 @@ impl<'p, 'w> Live<'p, 'w> {
     /// Notes the files in which secrets could not be hidden. The sweep continues even if a note cannot be shown.
     fn note_not_hidden(&self, errors: impl IntoIterator<Item = Error>) {
         for error in errors {
-            let _ = self.writer.notify(Update::Note(&not_hidden(&error)));
+            let _ = self.writer.note(&not_hidden(&error));
         }
     }
 

@@ -66,16 +66,11 @@ pub struct Gpus {
 }
 
 impl Gpus {
-    /// No GPUs.
-    pub fn none() -> Gpus {
-        Gpus::default()
-    }
-
     /// Returns the GPUs that are visible to a server with this environment. If `count` is known, only the first `count` are returned,
     /// because vLLM takes GPUs in order.
     pub fn of_server(env: &BTreeMap<String, String>, count: Option<usize>) -> Gpus {
         let Ok(driver) = Nvml::init() else {
-            return Gpus::none();
+            return Gpus::default();
         };
         let all: Vec<(u32, String)> = (0..driver.device_count().unwrap_or(0))
             .filter_map(|index| Some((index, driver.device_by_index(index).ok()?.uuid().ok()?)))
@@ -163,6 +158,6 @@ mod tests {
 
     #[test]
     fn no_gpus_have_no_readings() {
-        assert_eq!(Gpus::none().read(), []);
+        assert_eq!(Gpus::default().read(), []);
     }
 }

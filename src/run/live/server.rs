@@ -165,7 +165,7 @@ impl Live<'_, '_> {
             identity: None,
             fingerprint: None,
             hardware: None,
-            gpus: Arc::new(Gpus::none()),
+            gpus: Arc::new(Gpus::default()),
             before,
             not_as_planned: None,
             startup: Params::new(),
@@ -200,7 +200,7 @@ impl Live<'_, '_> {
     /// attached server uses is unknown, so all visible ones are watched.
     fn gpus(&mut self, identity: &Identity) -> Gpus {
         if identity.simulated || !self.ready().server.is_local() {
-            return Gpus::none();
+            return Gpus::default();
         }
         self.visible_gpus().owned_since(&self.ready().before)
     }

@@ -46,8 +46,8 @@ pub enum Silence {
 
 impl From<reqwest::Error> for Silence {
     fn from(error: reqwest::Error) -> Silence {
-        let errno = system_error(&error).map(Errno::from_raw);
-        match errno {
+        let system_error = innermost(&error).downcast_ref().and_then(io::Error::raw_os_error);
+        match system_error.map(Errno::from_raw) {
             _ if error.is_timeout() => Silence::TimedOut,
             Some(Errno::EMFILE | Errno::ENFILE) => Silence::OutOfFiles(root_cause(&error)),
             _ => Silence::NoConnection(root_cause(&error)),
@@ -196,11 +196,6 @@ impl fmt::Display for Silence {
 /// Returns the text of the innermost error: "Connection refused (os error 111)" instead of "error sending request".
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     innermost(error).to_string()
-}
-
-/// Returns the system's number of an error, if the system reported it.
-fn system_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
-    innermost(error).downcast_ref::<io::Error>()?.raw_os_error()
 }
 
 fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {

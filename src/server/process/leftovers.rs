@@ -291,12 +291,8 @@ fn marks() -> Vec<String> {
 /// The marks of trees with an inventory whose vsweep is dead.
 fn ownerless() -> Vec<String> {
     let mut marks = marks();
-    marks.retain(|mark| is_ownerless(mark));
+    marks.retain(|mark| owner(mark).is_some_and(is_process_dead));
     marks
-}
-
-fn is_ownerless(mark: &str) -> bool {
-    owner(mark).is_some_and(is_process_dead)
 }
 
 /// Returns a watch that becomes readable when shared memory is made. So a file is noticed even if its process lives for a moment only.

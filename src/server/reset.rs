@@ -6,7 +6,7 @@ use crate::plan::{Program, ServeCommand};
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -68,16 +68,13 @@ async fn caches_within(http: &Http, routes: &[impl AsRef<str>], limit: Duration)
 /// Runs the user's command, which finds the server's address in `VSWEEP_BASE_URL`.
 pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), String> {
     let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), base_url.to_owned())]);
-    let log = OpenOptions::new()
-        .write(true)
-        .open("/dev/null")
-        .map_err(|error| format!("/dev/null: {error}"))?;
+    let log = File::options().write(true).open("/dev/null");
     let order = Order {
         argv,
         env: &env,
         without: &[],
         cpus: None,
-        log,
+        log: log.map_err(|error| format!("/dev/null: {error}"))?,
         grace: COMMAND_GRACE,
         stop: &[],
     };

@@ -84,11 +84,10 @@ impl Belief {
         let weights: Vec<f64> = weighed.iter().map(|(evidence, _)| (evidence - most).exp()).collect();
         let whole: f64 = weights.iter().sum();
         let mut sum = Belief {
-            mean: [0.0; COUNT],
             covariance: [[0.0; COUNT]; COUNT],
             shared: 0.0,
             own: 0.0,
-            excess: [1.0; FIGURES],
+            ..Belief::prior()
         };
         let shares = weights.iter().map(|weight| weight / whole);
         for (share, (_, belief)) in shares.zip(&weighed) {
@@ -157,11 +156,9 @@ fn weigh(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
         .map(|constant| factor.solve(|at| rows[at].slopes[constant] * prior[constant]))
         .collect();
     let mut belief = Belief {
-        mean: [0.0; COUNT],
-        covariance: [[0.0; COUNT]; COUNT],
         shared: shared.powi(2),
         own: own.powi(2),
-        excess: [1.0; FIGURES],
+        ..Belief::prior()
     };
     for (at, (gain, prior)) in gains.iter().zip(prior).enumerate() {
         belief.mean[at] = dot(gain, &values);

@@ -81,7 +81,7 @@ impl ModelledServer {
             Ok(flags) => ServerSettings::resolve(&on_card(flags, options)?, &environment),
             Err(refusal) => Err(refusal),
         };
-        let settings = match settings {
+        let mut settings = match settings {
             Ok(settings) => settings,
             Err(refusal) => {
                 let (cause, text) = match refusal {
@@ -102,7 +102,6 @@ impl ModelledServer {
                 });
             }
         };
-        let mut settings = settings;
         let is_about = |calibrated: &&Arc<ServerConstants>| !is_simulator && calibrated.is_about(&settings.cost);
         let calibrated = options.calibrated.as_ref().filter(is_about).cloned();
         if let Some(calibrated) = &calibrated {

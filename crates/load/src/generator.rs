@@ -197,10 +197,9 @@ impl Generator {
             };
             self.wait(&mut events, pause)?;
         }
-        let cut = if drive.is_cut {
-            self.cut(drive.clock.now())
-        } else {
-            vec![]
+        let cut = match drive.is_cut {
+            true => self.cut(drive.clock.now()),
+            false => vec![],
         };
         Ok(LoadOutcome {
             duration: drive.clock.now(),

@@ -158,10 +158,9 @@ impl Dataset for Conversations {
     fn traits(&self) -> Traits {
         let is_recorded = matches!(self.of, ConversationSource::Recorded(_));
         Traits {
-            made_of: if is_recorded {
-                Material::Text
-            } else {
-                Material::Vocabulary
+            made_of: match is_recorded {
+                true => Material::Text,
+                false => Material::Vocabulary,
             },
             depends_on_counts: is_recorded,
             has_turns: true,

@@ -72,16 +72,14 @@ impl Dataset for Rerank {
             let size = vocabulary.ids().end.into();
             Lengths::draw(&mut random, n, input, 0, self.range_ratio, size)
         };
-        let query_mean = if is_reranker {
-            (self.input_len / 2).saturating_sub(separator)
-        } else {
-            self.input_len
+        let query_mean = match is_reranker {
+            true => (self.input_len / 2).saturating_sub(separator),
+            false => self.input_len,
         };
         let query = lengths(1, query_mean);
-        let document_mean = if is_reranker {
-            self.input_len.saturating_sub(query.input[0] + separator)
-        } else {
-            self.input_len
+        let document_mean = match is_reranker {
+            true => self.input_len.saturating_sub(query.input[0] + separator),
+            false => self.input_len,
         };
         let drawn = lengths(documents, document_mean);
         if query.input[0] == 0 || drawn.input.contains(&0) {
@@ -99,10 +97,9 @@ impl Dataset for Rerank {
         let settled: Vec<(Prompt, u64)> = settled.collect();
         let item = |(i, group): (usize, &[(Prompt, u64)])| {
             let documents = group.iter().map(|(document, _)| document.clone());
-            let queries = if is_reranker {
-                (query_len + separator) * group.len() as u64
-            } else {
-                query_len
+            let queries = match is_reranker {
+                true => (query_len + separator) * group.len() as u64,
+                false => query_len,
             };
             let prompt = Prompt::Batch(std::iter::once(query.clone()).chain(documents).collect());
             let length = queries + group.iter().map(|(_, length)| length).sum::<u64>();

@@ -44,10 +44,9 @@ impl FromParam for u64 {
         let fits = |number: &f64| number.fract() == 0.0 && *number >= param.least as f64 && *number <= MOST;
         number.filter(fits).map(|number| number as u64).ok_or_else(|| {
             let is_huge = number.is_some_and(|number| number > MOST);
-            let wants = if is_huge {
-                "at most 10^15".to_owned()
-            } else {
-                param.wants()
+            let wants = match is_huge {
+                true => "at most 10^15".to_owned(),
+                false => param.wants(),
             };
             param.wrong(value, &wants)
         })

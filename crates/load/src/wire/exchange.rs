@@ -149,10 +149,9 @@ impl Exchange {
     pub fn break_off(&mut self, reason: Option<String>) {
         if !self.response.close() || reason.is_some() {
             let reason = reason.unwrap_or_else(|| {
-                let when = if self.response.has_begun() {
-                    "in the middle of"
-                } else {
-                    "before"
+                let when = match self.response.has_begun() {
+                    true => "in the middle of",
+                    false => "before",
                 };
                 format!("the server closed the connection {when} its answer")
             });

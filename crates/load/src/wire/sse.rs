@@ -107,10 +107,9 @@ impl Parser {
     }
 
     fn take_line(&mut self, line: &[u8], at: Nanos, emit: &mut impl FnMut(&[u8], Nanos)) -> Result<(), TooLong> {
-        let line = if std::mem::replace(&mut self.past_start, true) {
-            line
-        } else {
-            line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+        let line = match std::mem::replace(&mut self.past_start, true) {
+            true => line,
+            false => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
         };
         if line.is_empty() {
             self.dispatch(emit);
@@ -127,10 +126,9 @@ impl Parser {
         }
         self.data.extend_from_slice(value);
         (self.has_data, self.data_at) = (true, at);
-        if self.data.len() > LONGEST_EVENT {
-            Err(TooLong)
-        } else {
-            Ok(())
+        match self.data.len() > LONGEST_EVENT {
+            true => Err(TooLong),
+            false => Ok(()),
         }
     }
 

@@ -126,10 +126,9 @@ fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
 }
 
 fn locate(path: &Path) -> Option<PathBuf> {
-    let file = if path.is_dir() {
-        path.join("tokenizer.json")
-    } else {
-        path.to_path_buf()
+    let file = match path.is_dir() {
+        true => path.join("tokenizer.json"),
+        false => path.to_path_buf(),
     };
     (file.is_file() && file.extension().is_some_and(|extension| extension == "json")).then_some(file)
 }

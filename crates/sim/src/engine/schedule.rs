@@ -43,26 +43,20 @@ impl Engine {
             } else {
                 preempted = true;
                 let victim = self.victim();
-                let victim_index = self
-                    .running
-                    .iter()
-                    .position(|other| *other == victim)
-                    .expect("a victim is running");
                 self.preempt(victim, budget);
                 // If the victim was before this request, the request moved up by one.
-                index -= usize::from(victim_index < index);
+                index -= usize::from(victim < index);
             }
         }
         preempted
     }
 
-    /// Returns the running request to preempt first: the one admitted last, or with priorities the least urgent.
-    fn victim(&self) -> Key {
-        let latest = self.running.last().copied();
-        let victim = if self.limits.by_priority {
-            self.running.iter().copied().max_by_key(|key| self.rank(*key))
-        } else {
-            latest
+    /// Returns the place of the running request to preempt first: the one admitted last, or with priorities the least urgent.
+    fn victim(&self) -> usize {
+        let mut running = 0..self.running.len();
+        let victim = match self.limits.by_priority {
+            true => running.max_by_key(|place| self.rank(self.running[*place])),
+            false => running.next_back(),
         };
         victim.expect("blocks are only short while a request runs")
     }
@@ -144,13 +138,13 @@ impl Engine {
         *budget -= tokens;
     }
 
-    fn preempt(&mut self, key: Key, budget: &mut usize) {
+    fn preempt(&mut self, place: usize, budget: &mut usize) {
+        let key = self.running.remove(place);
         self.return_blocks(key);
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         *budget += std::mem::take(&mut sequence.planned);
         sequence.guessed = 0;
         self.stats.preemptions += 1;
-        self.running.retain(|other| *other != key);
         self.enqueue(key);
     }
 }

@@ -204,10 +204,9 @@ struct Stops {
 impl Stops {
     /// Receives the signals from now on. If `ignored` is true, they have no effect.
     fn listen(ignored: bool) -> std::io::Result<Stops> {
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(Stops {
-            terminate,
-            interrupt,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
             ignored,
         })
     }

@@ -131,11 +131,7 @@ impl<'a, 'o> RunningLoad<'a, 'o> {
         RunningLoad {
             zero: server.now,
             server,
-            next_report: if observer.is_some() {
-                REPORT_INTERVAL
-            } else {
-                Nanos::MAX
-            },
+            next_report: observer.as_ref().map_or(Nanos::MAX, |_| REPORT_INTERVAL),
             observer,
             underway: BTreeSet::new(),
             is_broken_off: false,
@@ -171,15 +167,10 @@ impl<'a, 'o> RunningLoad<'a, 'o> {
             }
         }
         self.fail_the_rest();
+        let samples = self.timelines.samples;
         VirtualResult {
-            duration: self
-                .timelines
-                .samples
-                .iter()
-                .map(|sample| sample.end)
-                .max()
-                .unwrap_or(0),
-            samples: self.timelines.samples,
+            duration: samples.iter().map(|sample| sample.end).max().unwrap_or(0),
+            samples,
         }
     }
 

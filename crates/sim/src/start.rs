@@ -34,10 +34,9 @@ pub fn bind(settings: &ServerSettings) -> Result<TcpSocket, u8> {
         }
         let mut addresses = (settings.host.as_str(), settings.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()?
-        } else {
-            TcpSocket::new_v6()?
+        let socket = match address.is_ipv4() {
+            true => TcpSocket::new_v4()?,
+            false => TcpSocket::new_v6()?,
         };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;

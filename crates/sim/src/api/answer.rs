@@ -137,10 +137,9 @@ impl PendingAnswer {
 
     /// Number of tokens that `usage` reports for `tokens` real ones.
     pub fn counted(&self, tokens: usize) -> usize {
-        let more = if self.answer_faults.miscounted {
-            tokens / 4 + 1
-        } else {
-            0
+        let more = match self.answer_faults.miscounted {
+            true => tokens / 4 + 1,
+            false => 0,
         };
         tokens + more
     }

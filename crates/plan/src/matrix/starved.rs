@@ -69,8 +69,7 @@ impl Matrix {
         let users = number_or_text(&*value(Vary::MaxConcurrency.name())?)?;
         let requests = match value(NUM_PROMPTS) {
             Some(requests) => number_or_text(&requests)?,
-            None if self.is_timed(index) => return None,
-            None if self.is_own_load() => DEFAULT_REQUESTS as f64,
+            None if self.is_own_load() && !self.is_timed(index) => DEFAULT_REQUESTS as f64,
             // The default of another program is unknown.
             None => return None,
         };

@@ -7,6 +7,7 @@
 use crate::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
 use regex::{Captures, Regex};
 use serde_json::Value;
+use std::iter;
 use std::ops::Range;
 use std::sync::LazyLock;
 pub(crate) use vsweep_base::python_json::dumps as json_word;
@@ -94,19 +95,13 @@ fn words(flag: String, name: &str, value: &Value) -> Vec<String> {
         Value::Bool(true) => vec![flag],
         Value::Bool(false) if is_plain_switch(&spelling::canonical(name)) => Vec::new(),
         Value::Bool(false) => vec![opposite(&flag)],
-        Value::Array(items) if items.iter().all(is_plain) => {
-            let mut words = vec![flag];
-            words.extend(items.iter().map(word));
-            words
+        Value::Array(items) if !items.iter().any(|item| item.is_array() || item.is_object()) => {
+            iter::once(flag).chain(items.iter().map(word)).collect()
         }
         // As a separate word, a value that looks like a flag would be read as a flag.
         Value::String(text) if text.starts_with('-') => vec![format!("{flag}={text}")],
         value => vec![flag, word(value)],
     }
-}
-
-fn is_plain(value: &Value) -> bool {
-    !matches!(value, Value::Array(_) | Value::Object(_))
 }
 
 fn word(value: &Value) -> String {

@@ -5,9 +5,6 @@ use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::{Better, Margins, split_class};
 
-/// Default of `max_starts`.
-const DEFAULT_STARTS: u32 = 40;
-
 table! {
     /// Compares the servers of the plan, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the base
     /// first, are measured in pairs of starts. More than two are an ordered axis, such as versions, which is bisected to find where the
@@ -20,7 +17,7 @@ table! {
         /// one's folder show it, else 3 %.
         pub margins as "margin": Margins = by::<String, _>(margin),
         /// At most this many server starts, failed ones included. Default: 40.
-        pub max_starts: u32 = whole(8..=1000).or(DEFAULT_STARTS),
+        pub max_starts: u32 = whole(8..=1000).or(40u32),
         /// No start begins after this much time in starts, failed ones included, and runs, such as `2h`. Default: no limit.
         pub max_time: Option<Duration>,
         /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with

@@ -4,8 +4,6 @@ use crate::table;
 use crate::written::Words;
 use std::time::Duration;
 
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-
 table! {
     /// Runs a command when `vsweep run` has ended and all files are written: for a message, an upload or a tracker (docs/recipes.md). It
     /// changes no result and no exit code. It does not run if nothing was left to do.
@@ -17,7 +15,7 @@ table! {
         pub command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what))
             .required("[on_finish] names no program", "add command = [\"PROGRAM\", \"{dir}\"]"),
         /// Time limit; then it is ended with all that it started. Default: `1m`.
-        pub timeout: Duration = key().or(DEFAULT_TIMEOUT),
+        pub timeout: Duration = key().or(Duration::from_secs(60)),
         /// Variables that it gets although their names announce a secret, such as `MLFLOW_TRACKING_TOKEN`.
         pub secrets: Vec<String>,
     }

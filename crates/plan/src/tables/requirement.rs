@@ -85,6 +85,12 @@ impl Assertion {
             Side::Bench => condition.holds(bench),
         })
     }
+
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let bounds = Assertion::others(node);
+        let criteria = reader.criteria("this requirement", node, &bounds);
+        self.criteria = of_class(criteria, self.class.as_deref());
+    }
 }
 
 /// Formats the requirement for people: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
@@ -103,14 +109,6 @@ impl fmt::Display for ServerCondition {
                 }
             }
         }
-    }
-}
-
-impl Assertion {
-    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
-        let bounds = Assertion::others(node);
-        let criteria = reader.criteria("this requirement", node, &bounds);
-        self.criteria = of_class(criteria, self.class.as_deref());
     }
 }
 

@@ -3,7 +3,7 @@
 use super::settings::NativeSettings;
 use crate::bench::judge;
 use crate::dataset::ESTIMATE;
-use crate::load::{Backend, Load, LoadOutcome};
+use crate::load::{Load, LoadOutcome};
 use crate::metrics::Samples;
 use crate::units::{show_count, show_many};
 use crate::validity::Doubt;
@@ -22,11 +22,7 @@ pub(super) fn of_prompts(
     load: &Load,
     outcome: &LoadOutcome,
 ) -> Option<Doubt> {
-    let reads_text = matches!(
-        settings.api.backend(),
-        Backend::Completions | Backend::Chat | Backend::Responses
-    );
-    if !reads_text || load.turns.is_some() {
+    if !settings.writes_text() || load.turns.is_some() {
         return None;
     }
     let supplied = outcome.asked.iter().map(|(prompt, _)| u64::from(*prompt));

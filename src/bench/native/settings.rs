@@ -288,13 +288,13 @@ impl NativeSettings {
 
     /// Returns true if answers continue after the end of sequence: as the user set it, else as the dataset wants it.
     pub fn ignores_eos(&self) -> bool {
-        let wanted = self.can_continue() && self.dataset.traits().fixes_outputs;
+        let wanted = self.writes_text() && self.dataset.traits().fixes_outputs;
         let in_body = self.api.extra_body.get("ignore_eos").and_then(Value::as_bool);
         in_body.or(self.api.ignore_eos).unwrap_or(wanted)
     }
 
-    /// Returns true if answers of the API can be made to continue after the end of sequence.
-    fn can_continue(&self) -> bool {
+    /// Returns true if the API answers with text that the model writes. Such answers can be made to continue after the end of sequence.
+    pub(super) fn writes_text(&self) -> bool {
         let backend = self.api.backend();
         matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses)
     }
@@ -304,7 +304,7 @@ impl NativeSettings {
     pub fn keys_of_class(&self, class: u8) -> Option<Params> {
         let class = self.mix.as_ref()?.classes.get(usize::from(class))?;
         let is_given = self.api.ignore_eos.is_some() || self.api.extra_body.contains_key("ignore_eos");
-        let continues = self.can_continue() && class.dataset.traits().fixes_outputs;
+        let continues = self.writes_text() && class.dataset.traits().fixes_outputs;
         let is_own = continues && !is_given && !self.ignores_eos();
         is_own.then(|| Params::from_iter([("ignore_eos".to_owned(), json!(true))]))
     }

@@ -52,26 +52,24 @@ pub struct NativeSettings {
 /// All parameters of the native benchmark, named as the flags of `vllm bench serve`.
 pub const TABLE: Table = Table {
     benchmark: "the native benchmark",
-    groups: GROUPS,
+    groups: &[
+        ParamGroup::of("Server", ServerParams::PARAMS),
+        ParamGroup::of("Requests", Api::PARAMS),
+        ParamGroup::of("Requests", SAMPLING),
+        ParamGroup::of("Load", ArrivalParams::PARAMS),
+        ParamGroup::of("Limits", Limits::PARAMS),
+        ParamGroup::of("In addition to the load", SideParams::PARAMS),
+        ParamGroup::of("Result", FigureParams::PARAMS),
+        ParamGroup::of("Result", Output::PARAMS),
+        ParamGroup::of("Prompts", PromptParams::PARAMS),
+        ParamGroup::of("Prompts", MixParams::PARAMS),
+        ParamGroup::of("Prompts", Tokens::PARAMS),
+        ParamGroup::of("Conversations", TurnParams::PARAMS),
+    ],
     has_datasets: true,
     remedy: "remove it, or use a command such as \"vllm bench serve\"",
     refused: REFUSED,
 };
-
-const GROUPS: &[ParamGroup] = &[
-    ParamGroup::of("Server", ServerParams::PARAMS),
-    ParamGroup::of("Requests", Api::PARAMS),
-    ParamGroup::of("Requests", SAMPLING),
-    ParamGroup::of("Load", ArrivalParams::PARAMS),
-    ParamGroup::of("Limits", Limits::PARAMS),
-    ParamGroup::of("In addition to the load", SideParams::PARAMS),
-    ParamGroup::of("Result", FigureParams::PARAMS),
-    ParamGroup::of("Result", Output::PARAMS),
-    ParamGroup::of("Prompts", PromptParams::PARAMS),
-    ParamGroup::of("Prompts", MixParams::PARAMS),
-    ParamGroup::of("Prompts", Tokens::PARAMS),
-    ParamGroup::of("Conversations", TurnParams::PARAMS),
-];
 
 crate::params! {
     /// Source of text, and counter of its tokens.

@@ -3,6 +3,7 @@
 use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Least number of words; with fewer, prompts would be too similar.
 const FEWEST_WORDS: usize = 8;
@@ -142,11 +143,9 @@ impl Endpoint {
         let questions = ids.map(|id| json!({"tokens": [id]}));
         let answers = self.questions("/detokenize", questions).unwrap_or_default();
         let texts = answers.into_iter().filter_map(|answer| text_of(&answer.ok()?));
-        let mut words: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
+        let mut words: BTreeSet<String> = texts.map(|text| text.trim().to_owned()).collect();
         words.retain(|word| !word.is_empty() && word.chars().all(char::is_alphanumeric));
-        words.sort_unstable();
-        words.dedup();
-        words
+        words.into_iter().collect()
     }
 }
 

@@ -228,9 +228,9 @@ fn output_of(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Res
             _ => format!("{program} cannot be started: {error}"),
         })
     };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped());
-    let mut child = command
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

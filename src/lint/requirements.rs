@@ -2,7 +2,7 @@
 
 use super::loads;
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Diagnostics, Params, Plan, ServerCondition, equality_key};
+use crate::plan::{Diagnostics, Params, Plan, Requirement, equality_key};
 use crate::table::is_of_load;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -15,14 +15,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() || matrix.counts().points > MOST_POINTS {
         return;
     }
-    let assertions = plan
-        .report
-        .requirements
-        .iter()
-        .filter_map(|required| match &required.what {
-            ServerCondition::Points(assertion) => Some(assertion),
-            ServerCondition::Target(_) => None,
-        });
+    let required = plan.report.requirements.iter();
+    let assertions = required.filter_map(Requirement::assertion);
     for (at, assertion) in assertions.enumerate().filter(|(_, it)| !it.conditions.is_empty()) {
         let mut servers = matrix.servers();
         let is_about = servers.any(|server| {

@@ -133,12 +133,8 @@ fn is_release(installed: &InstalledFlags) -> bool {
 
 /// Returns true if the objection comes from a parameter's name that is rejected elsewhere: a short form, or a name with dashes in front.
 fn is_refused_by_name(objection: &Objection) -> bool {
-    match objection {
-        Objection::Unknown { flag } => {
-            flag.starts_with("---") || (flag.starts_with("--") && spelling::long_name(flag).is_some())
-        }
-        Objection::Value { .. } | Objection::Word { .. } => false,
-    }
+    let is_short = |flag: &str| flag.starts_with("--") && spelling::long_name(flag).is_some();
+    matches!(objection, Objection::Unknown { flag } if flag.starts_with("---") || is_short(flag))
 }
 
 /// Returns the problem of an unknown flag, with the flag that was likely meant.

@@ -316,13 +316,10 @@ fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
 /// Returns the position of the first load parameter that the sentence names and the plan sets, or else of the mix if the sentence names the
 /// mix.
 fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
-    if let Some(place) = place_in_mix(plan, sentence) {
-        return Some(place);
-    }
     let mut names = words(sentence).flat_map(|word| [word.to_owned(), spelling::flag(word)]);
-    let named = names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span));
+    let named = || names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span));
     let mix = ["bench", MIX];
-    named.or_else(|| {
+    place_in_mix(plan, sentence).or_else(named).or_else(|| {
         (words(sentence).any(|word| word == MIX) && plan.origin.has(&mix)).then(|| plan.origin.key_span(&mix))
     })
 }

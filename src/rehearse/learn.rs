@@ -4,11 +4,11 @@ use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
 use super::spread::TimeFactor;
 use super::{Budget, Options};
-use crate::agenda::{Run, Task, seeded};
+use crate::agenda::{Run, Schedule, Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
-use crate::journal::{RunRecord, State};
+use crate::journal::{RunRecord, ServerRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
@@ -34,6 +34,17 @@ pub const OVERHEAD: TimeFactor = TimeFactor::of(0.5, 0.3);
 
 /// Uncertainty of runs that cannot be played and are predicted from measured ones.
 pub const USUAL: TimeFactor = TimeFactor::of(0.3, 0.5);
+
+/// Compiled graphs of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedGraphs {
+    /// Key of the graphs, which servers with equal compile settings share.
+    pub key: String,
+    /// Time that they save a start, in seconds.
+    pub saved_s: f64,
+    /// True if the first start was predicted with compiled graphs.
+    pub is_compiled: bool,
+}
 
 /// The calibration of a forecast by the record.
 #[derive(Debug, Clone)]
@@ -160,6 +171,24 @@ impl Calibration {
             Err(why) if !self.is_measured => Err(why),
             _ => Ok(self.recorded_server.clone()),
         }
+    }
+
+    /// Returns the servers that were never ready, but whose graphs another server compiles first if servers start in the order of the plan.
+    pub(super) fn compiled_by_others(
+        &self,
+        schedule: &Schedule<'_>,
+        done: &State,
+        options: &Options,
+    ) -> HashSet<ServerId> {
+        let is_ready = |server: &ServerId| done.servers.get(server).is_some_and(ServerRecord::was_ready);
+        let graphs = |server: ServerConfig| Some((self.stand_in(&server, options).ok()?.graphs()?, server.id));
+        let graphs = schedule.servers().filter_map(graphs);
+        let (ready, others): (Vec<_>, Vec<_>) = graphs.partition(|(_, server)| is_ready(server));
+        let mut known: HashSet<String> = ready.into_iter().map(|(graphs, _)| graphs).collect();
+        let others = others.into_iter();
+        others
+            .filter_map(|(graphs, server)| (!known.insert(graphs)).then_some(server))
+            .collect()
     }
 
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {

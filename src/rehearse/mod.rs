@@ -5,7 +5,6 @@
 
 mod assumptions;
 mod budget;
-mod graphs;
 mod imagined;
 mod learn;
 mod load;
@@ -19,7 +18,7 @@ mod threads;
 pub mod twin;
 
 pub use budget::{Budget, Limits};
-pub use graphs::SharedGraphs;
+pub use learn::SharedGraphs;
 pub use load::{Play, Player};
 pub use moved::moved_results;
 pub use packed::Packing;
@@ -291,7 +290,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
             true => optimization(plan, matrix, None, &Predictions::new(), None),
             false => None,
         },
-        compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),
+        compiled_by_others: calibration.compiled_by_others(&schedule, done, options),
     };
     rehearsal.servers = rehearser.perform(done)?;
     for forecast in &rehearsal.servers {

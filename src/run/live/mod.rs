@@ -191,6 +191,41 @@ impl<'p, 'w> Live<'p, 'w> {
     fn ready(&mut self) -> &mut Running {
         self.running.as_mut().expect("a run begins on a ready server")
     }
+
+    /// Returns the number of servers of other sessions that are up on this machine.
+    fn others_up(&self) -> usize {
+        Presence::of_others(&self.session())
+    }
+
+    fn session(&self) -> String {
+        self.writer.with(|recorder| recorder.nonce()).to_string()
+    }
+
+    /// Adds the activity of other groups to a run.
+    fn note_neighbours(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
+        if self.plan.exec.parallel != Parallel::No
+            && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
+        {
+            ran.neighbours = Some(permit.neighbours());
+        }
+    }
+
+    /// Returns the numbers of other launches of this session that ran, and that were starting, at any time since `since`: a start costs the
+    /// host most. Empty if servers run one after the other.
+    fn neighbours(&self, since: Timestamp) -> Params {
+        let Some((own, _)) = self.launched.filter(|_| self.plan.exec.parallel != Parallel::No) else {
+            return Params::new();
+        };
+        let (servers, starts) = self.writer.look(|state| {
+            let neighbours = neighbours_of(own, state, since);
+            let starting = neighbours.iter().filter(|start| was_starting(start, since));
+            (neighbours.len(), starting.count())
+        });
+        [("servers_beside", servers), ("starts_beside", starts)]
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .into_iter()
+            .collect()
+    }
 }
 
 impl Stage for Live<'_, '_> {
@@ -238,46 +273,6 @@ impl Stage for Live<'_, '_> {
                 self.stopped(began)
             }
         })
-    }
-}
-
-// Counts the other servers on this machine during a run. Those that were starting are also counted separately, because a start costs the
-// host most.
-
-impl Live<'_, '_> {
-    /// Returns the number of servers of other sessions that are up on this machine.
-    fn others_up(&self) -> usize {
-        Presence::of_others(&self.session())
-    }
-
-    fn session(&self) -> String {
-        self.writer.with(|recorder| recorder.nonce()).to_string()
-    }
-
-    /// Adds the activity of other groups to a run.
-    fn note_neighbours(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
-        if self.plan.exec.parallel != Parallel::No
-            && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
-        {
-            ran.neighbours = Some(permit.neighbours());
-        }
-    }
-
-    /// Returns the numbers of other launches of this session that ran, and that were starting, at any time since `since`. Empty if servers
-    /// run one after the other.
-    fn neighbours(&self, since: Timestamp) -> Params {
-        let Some((own, _)) = self.launched.filter(|_| self.plan.exec.parallel != Parallel::No) else {
-            return Params::new();
-        };
-        let (servers, starts) = self.writer.look(|state| {
-            let neighbours = neighbours_of(own, state, since);
-            let starting = neighbours.iter().filter(|start| was_starting(start, since));
-            (neighbours.len(), starting.count())
-        });
-        [("servers_beside", servers), ("starts_beside", starts)]
-            .map(|(name, count)| (name.to_owned(), count.into()))
-            .into_iter()
-            .collect()
     }
 }
 

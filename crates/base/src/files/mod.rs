@@ -293,8 +293,9 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = open_plain(path, options)?;
     match file.metadata()?.nlink() {
         0 | 1 => Ok(file),
-        _ => Err(refused(
-            "it has another name elsewhere (a hard link); remove it".to_owned(),
+        _ => Err(io::Error::new(
+            REFUSED,
+            "it has another name elsewhere (a hard link); remove it",
         )),
     }
 }
@@ -323,7 +324,8 @@ fn must_be_plain(kind: FileType) -> io::Result<()> {
         () if kind.is_socket() => "a socket",
         () => "a device",
     };
-    Err(refused(format!("it is {what} and no regular file; remove it")))
+    let why = format!("it is {what} and no regular file; remove it");
+    Err(io::Error::new(REFUSED, why))
 }
 
 /// Reads a file of at most `most` bytes.
@@ -365,7 +367,7 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     match file.metadata()?.file_type() {
         kind if kind.is_file() => Ok(file),
         kind if kind.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        _ => Err(refused("it is not a regular file".to_owned())),
+        _ => Err(io::Error::new(REFUSED, "it is not a regular file")),
     }
 }
 
@@ -384,16 +386,11 @@ pub fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
         content.reserve_exact(length as usize + 1);
         file.take(most + 1).read_to_end(&mut content)?;
     }
-    match length.max(content.len() as u64) <= most {
-        true => Ok(content),
-        false => Err(refused(format!(
-            "it is longer than {most} bytes, which is the most that is read; remove it"
-        ))),
+    if length.max(content.len() as u64) > most {
+        let why = format!("it is longer than {most} bytes, which is the most that is read; remove it");
+        return Err(io::Error::new(REFUSED, why));
     }
-}
-
-fn refused(why: String) -> io::Error {
-    io::Error::new(REFUSED, why)
+    Ok(content)
 }
 
 #[cfg(test)]

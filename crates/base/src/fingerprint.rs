@@ -54,17 +54,9 @@ pub enum Change {
     Replaced(Differences),
 }
 
-/// Differences between two servers; at least one.
+/// Differences between two servers, at least one: the name, the earlier value and the later value of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Differences(Vec<Difference>);
-
-/// One difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Difference {
-    name: String,
-    before: String,
-    now: String,
-}
+pub struct Differences(Vec<[String; 3]>);
 
 impl Fingerprint {
     /// Compares with an earlier reading. An earlier start time is not a restart: several equal servers may share one address.
@@ -106,10 +98,9 @@ impl Fingerprint {
             .map(|(name, value)| (name.as_str(), Some(value.clone()).zip(self.settings.get(name).cloned())));
         let differences = fields.chain(settings).filter_map(|(name, known)| {
             let (before, now) = known.filter(|(before, now)| before != now)?;
-            let name = name.to_owned();
-            Some(Difference { name, before, now })
+            Some([name.to_owned(), before, now])
         });
-        let differences: Vec<Difference> = differences.collect();
+        let differences: Vec<[String; 3]> = differences.collect();
         (!differences.is_empty()).then_some(Differences(differences))
     }
 
@@ -141,15 +132,15 @@ fn is_similar_cache(before: u64, now: u64) -> bool {
 impl Differences {
     /// The earlier values: `version 0.31.0, max_num_seqs 64`.
     pub fn before(&self) -> String {
-        self.list(|difference| format!("{} {}", difference.name, difference.before))
+        self.list(|[name, before, _]| format!("{name} {before}"))
     }
 
     /// The later values: `version 0.32.0, max_num_seqs 256`.
     pub fn now(&self) -> String {
-        self.list(|difference| format!("{} {}", difference.name, difference.now))
+        self.list(|[name, _, now]| format!("{name} {now}"))
     }
 
-    fn list(&self, text: impl Fn(&Difference) -> String) -> String {
+    fn list(&self, text: impl Fn(&[String; 3]) -> String) -> String {
         let mut differences: Vec<String> = self.0.iter().take(MOST_LISTED).map(text).collect();
         if let more @ 1.. = self.0.len().saturating_sub(MOST_LISTED) {
             differences.push(format!("and {more} more"));
@@ -161,8 +152,7 @@ impl Differences {
 /// `version 0.31.0 became 0.32.0, max_num_seqs 64 became 256`.
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let change = |one: &Difference| format!("{} {} became {}", one.name, one.before, one.now);
-        f.write_str(&self.list(change))
+        f.write_str(&self.list(|[name, before, now]| format!("{name} {before} became {now}")))
     }
 }
 

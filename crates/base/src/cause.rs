@@ -3,6 +3,7 @@
 
 use crate::printable::message;
 use crate::request_error::RequestError;
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -155,11 +156,7 @@ pub struct RuledOut {
 impl RuledOut {
     /// Returns the conclusion as a sentence, without the reason why the other server did not start.
     pub fn claim(&self) -> String {
-        let settings: Vec<String> = self
-            .settings
-            .iter()
-            .map(|(name, values)| format!("{name} {values}"))
-            .collect();
+        let mut settings = self.settings.iter().map(|(name, values)| format!("{name} {values}"));
         format!(
             "not started: it needs at least the memory of {}, which was too much ({})",
             self.by,

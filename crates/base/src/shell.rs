@@ -1,6 +1,7 @@
 //! Words and command lines as a POSIX shell reads them back: for scripts, and for command lines to copy or to give again.
 
 use crate::printable::has_effect;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -30,8 +31,7 @@ pub fn shell_word<W: AsRef<OsStr> + ?Sized>(word: &W) -> String {
 
 /// Returns words as one command line.
 pub fn shell_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| shell_word(&word)).collect();
-    words.join(" ")
+    words.into_iter().map(|word| shell_word(&word)).join(" ")
 }
 
 /// Splits a command line into words as Python's `shlex.split` does. Returns `None` if a quote is never closed, or if nothing follows a

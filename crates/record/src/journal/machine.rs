@@ -56,8 +56,7 @@ impl GpuKind {
 impl Machine {
     /// Returns its GPUs in words; empty without any.
     pub fn describe_gpus(&self) -> String {
-        let kinds: Vec<String> = self.gpus.iter().map(GpuKind::describe).collect();
-        kinds.join(" and ")
+        self.gpus.iter().map(GpuKind::describe).join(" and ")
     }
 
     /// Returns true if all these are one node, without known differences.

@@ -369,11 +369,8 @@ impl State {
             .read
             .iter()
             .map(|(name, seen)| format!("{name} {} {}", seen.lines, seen.sum));
-        journals
-            .chain([self.damage.len().to_string()])
-            .chain(unsound)
-            .collect::<Vec<_>>()
-            .join("\n")
+        let damage = [self.damage.len().to_string()];
+        journals.chain(damage).chain(unsound).join("\n")
     }
 
     /// Notes the read part of each journal, and frees the memory that is reserved for further runs.

@@ -32,6 +32,7 @@ pub use builder::{ECHOED, TableBuilder};
 pub use cell::{Cell, Cells};
 pub use csv::{inert, write_csv};
 pub use filter::Filter;
+use itertools::Itertools;
 pub use marks::RunRow;
 pub use metric_set::{MetricSet, TableFigure};
 pub use points::{Point, PointOutcome, Points};
@@ -176,10 +177,9 @@ impl Table {
             return Ok(column);
         }
         let numeric = self.columns.iter().filter(|column| column.has_numbers());
-        let numeric: Vec<&str> = numeric.map(|column| column.name.as_str()).collect();
+        let numeric = numeric.map(|column| &column.name).join(", ");
         Err(format!(
-            "no run has a number for `{name}`; columns with numbers are: {}",
-            numeric.join(", ")
+            "no run has a number for `{name}`; columns with numbers are: {numeric}"
         ))
     }
 

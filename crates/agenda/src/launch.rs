@@ -18,7 +18,7 @@ pub(super) struct LaunchState {
     /// True if a run used it, so that its caches are not empty.
     pub is_used: bool,
     /// The loads that it has served.
-    pub warmth: Warmth,
+    pub served: Vec<ServedLoad>,
     /// Reason why it failed to start, or died; `None` if it did neither.
     pub exit: Option<Failure>,
 }
@@ -133,14 +133,10 @@ impl Agenda<'_> {
     }
 }
 
-/// The loads that a launch has served. The launch is warm for a load if it has served the same workload with limits at least as high. For a
+/// A load that a launch has served. The launch is warm for a load if it has served the same workload with limits at least as high. For a
 /// load without limits, it must also have served at least as many requests at once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Warmth(Vec<ServedLoad>);
-
-/// A load that a launch has served.
-#[derive(Debug, Clone, PartialEq)]
-struct ServedLoad {
+#[derive(Debug)]
+pub(super) struct ServedLoad {
     /// Bench parameters of the workload.
     workload: Params,
     /// Largest number of requests at once, and of requests per second; infinite without a limit.
@@ -176,18 +172,18 @@ impl ServedLoad {
     }
 }
 
-impl Warmth {
+impl LaunchState {
     /// Returns true if a load with these bench parameters needs no further warm-up.
-    pub fn covers(&self, params: &Params) -> bool {
+    pub fn is_warm_for(&self, params: &Params) -> bool {
         let wanted = ServedLoad::of(params);
-        self.0.iter().any(|served| served.covers(&wanted))
+        self.served.iter().any(|served| served.covers(&wanted))
     }
 
     /// Notes a load that the server has served.
-    pub fn note(&mut self, params: &Params) {
+    pub fn note_served(&mut self, params: &Params) {
         let served = ServedLoad::of(params);
-        self.0.retain(|known| !served.covers(known));
-        self.0.push(served);
+        self.served.retain(|known| !served.covers(known));
+        self.served.push(served);
     }
 }
 
@@ -198,9 +194,9 @@ mod tests {
 
     fn is_warm(served: Value, wanted: Value) -> bool {
         let params = |value: Value| value.as_object().expect("an object").clone();
-        let mut warmth = Warmth::default();
-        warmth.note(&params(served));
-        warmth.covers(&params(wanted))
+        let mut launched = LaunchState::default();
+        launched.note_served(&params(served));
+        launched.is_warm_for(&params(wanted))
     }
 
     #[test]

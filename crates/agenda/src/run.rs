@@ -110,7 +110,7 @@ impl Agenda<'_> {
     fn begin(&mut self, task: &Task, started: &Entry) -> Run {
         let launched = self.launched.as_mut().expect("a run begins on a ready server");
         launched.is_used = true;
-        let is_warm = launched.warmth.covers(&task.point.params);
+        let is_warm = launched.is_warm_for(&task.point.params);
         let warmup = match is_warm {
             true => Warmup::Requests(0),
             false => self.schedule.plan.bench.warmup,
@@ -124,7 +124,7 @@ impl Agenda<'_> {
         let (outcome, step) = match result {
             Ok(mut ran) => {
                 let launched = self.launched.as_mut().expect("a run was measured on a ready server");
-                launched.warmth.note(&attempt.task.point.params);
+                launched.note_served(&attempt.task.point.params);
                 self.lost_in_a_row = 0;
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));

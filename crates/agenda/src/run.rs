@@ -9,7 +9,9 @@ use vsweep_base::cause::{Failure, Outcome};
 use vsweep_base::units::to_four_digits;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::{OnFailure, Reset, Target, Warmup};
-use vsweep_record::journal::{BenchmarkResult, Entry, Event, Link, RunFinished, RunStarted, SearchRecord, State};
+use vsweep_record::journal::{
+    BenchmarkResult, Entry, Event, Link, RunFiles, RunFinished, RunStarted, SearchRecord, State,
+};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -111,11 +113,15 @@ impl Agenda<'_> {
         let launched = self.launched.as_mut().expect("a run begins on a ready server");
         launched.is_used = true;
         let is_warm = launched.is_warm_for(&task.point.params);
-        let warmup = match is_warm {
-            true => Warmup::Requests(0),
-            false => self.schedule.plan.bench.warmup,
-        };
-        Run::of(task, started, warmup, is_warm)
+        Run {
+            task: task.clone(),
+            files: RunFiles::of(&task.point.id, task.slot, task.run, started.rank.line),
+            warmup: match is_warm {
+                true => Warmup::Requests(0),
+                false => self.schedule.plan.bench.warmup,
+            },
+            is_warm,
+        }
     }
 
     pub(super) fn settle_run(&mut self, result: Result<Box<MeasuredRun>, Failure>, seconds: f64) {

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use vsweep_base::cause::Failure;
 use vsweep_base::validity::Doubt;
 use vsweep_plan::Warmup;
-use vsweep_record::journal::{
-    BenchmarkResult, Entry, Event, Launch, NeighbourShares, RunEvidence, RunFiles, ServerReady,
-};
+use vsweep_record::journal::{BenchmarkResult, Event, Launch, NeighbourShares, RunEvidence, RunFiles, ServerReady};
 
 /// The next step on a server.
 #[derive(Debug)]
@@ -53,18 +51,6 @@ pub struct Run {
     pub warmup: Warmup,
     /// True if the server has served this load, or a higher one, since it started.
     pub is_warm: bool,
-}
-
-impl Run {
-    /// The run of a task. `started` is its `run_started` line, after which its files are named.
-    pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
-        Run {
-            task: task.clone(),
-            files: RunFiles::of(&task.point.id, task.slot, task.run, started.rank.line),
-            warmup,
-            is_warm,
-        }
-    }
 }
 
 /// The outcome of an action.

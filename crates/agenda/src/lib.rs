@@ -37,7 +37,6 @@ pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signa
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seed_of, seeded};
 
 use launch::LaunchState;
-use loss::GiveUpReason;
 use run::Attempt;
 use std::collections::VecDeque;
 use strategy::{Next, Strategy};
@@ -95,7 +94,14 @@ pub struct Agenda<'p> {
 enum AgendaPhase {
     Beginning,
     Working,
-    GivingUp(Box<GiveUpReason>),
+    /// The server config is given up for this failure.
+    GivingUp {
+        failure: Failure,
+        /// The `run_started` line of the run in which the server died; `None` if the server did not start.
+        died_in: Option<Box<Entry>>,
+        /// The search that asked for that run, until its end is recorded.
+        search: Option<SearchId>,
+    },
     /// A changed server answers at the same address; the text is the reason for the record.
     Retiring(String),
     Leaving(Ending),
@@ -215,14 +221,14 @@ impl<'p> Agenda<'p> {
         match &self.phase {
             AgendaPhase::Beginning => {
                 let begun = self.group_begun();
-                self.phase = match self.reason_not_to_start(&begun.config, state) {
-                    None => AgendaPhase::Working,
-                    Some(lost) => AgendaPhase::GivingUp(Box::new(lost)),
-                };
+                match self.reason_not_to_start(&begun.config, state) {
+                    None => self.phase = AgendaPhase::Working,
+                    Some(failure) => self.give_up(failure, None),
+                }
                 Some(record(Event::GroupBegun(Box::new(begun))))
             }
             AgendaPhase::Working => self.work(state),
-            AgendaPhase::GivingUp(_) => self.give_up_rest(state),
+            AgendaPhase::GivingUp { .. } => self.give_up_rest(state),
             AgendaPhase::Retiring(reason) => self.retire(reason.clone()),
             AgendaPhase::Leaving(ending) => Some(match &self.launched {
                 None => Step::Done(*ending),

@@ -12,21 +12,11 @@ use vsweep_record::journal::{
     Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDescription, State, Unlisted, Untried,
 };
 
-/// Failure for which a server config is given up.
-#[derive(Debug)]
-pub(super) struct GiveUpReason {
-    failure: Failure,
-    /// The `run_started` line of the run in which the server died; `None` if the server did not start.
-    died_in: Option<Entry>,
-    /// The search that asked for that run, until its end is recorded.
-    search: Option<SearchId>,
-}
-
 impl Agenda<'_> {
     /// Returns the reason not to start the server, if there is one: it did not become ready in an earlier slot, or another server that
     /// needs no more memory ran out of memory while starting. The second reason applies only to a config that was never started and has not
     /// failed.
-    pub(super) fn reason_not_to_start(&self, config: &ServerDescription, state: &State) -> Option<GiveUpReason> {
+    pub(super) fn reason_not_to_start(&self, config: &ServerDescription, state: &State) -> Option<Failure> {
         let is_new = || {
             state.launches_of(&self.server.id).is_empty()
                 && !self
@@ -34,16 +24,14 @@ impl Agenda<'_> {
                     .iter()
                     .any(|one| one.has_failed(self.schedule, self.slot, state))
         };
-        let failure = match state.never_starts(&self.server.id, self.slot) {
-            Some(failure) => Failure::new(failure.cause, format!("not started again: {}", failure.detail)),
-            None if is_new() => state.lacks_memory(config)?,
-            None => return None,
-        };
-        Some(GiveUpReason {
-            failure,
-            died_in: None,
-            search: None,
-        })
+        match state.never_starts(&self.server.id, self.slot) {
+            Some(failure) => {
+                let detail = format!("not started again: {}", failure.detail);
+                Some(Failure::new(failure.cause, detail))
+            }
+            None if is_new() => state.lacks_memory(config),
+            None => None,
+        }
     }
 
     pub(super) fn settle_death(&mut self, failure: Failure, seconds: f64) {
@@ -115,27 +103,31 @@ impl Agenda<'_> {
         None
     }
 
-    fn give_up(&mut self, failure: Failure, died_in: Option<Entry>) {
+    pub(super) fn give_up(&mut self, failure: Failure, died_in: Option<Entry>) {
         let of_run = died_in.as_ref().and(self.strategies.front());
-        self.phase = AgendaPhase::GivingUp(Box::new(GiveUpReason {
+        self.phase = AgendaPhase::GivingUp {
             search: of_run.and_then(Strategy::id).cloned(),
             failure,
-            died_in,
-        }));
+            died_in: died_in.map(Box::new),
+        };
     }
 
     /// Returns the next step of giving up: first ends the search that asked for the lost run, then begins the searches that have not begun,
     /// so that every search has a record, and finally records all remaining work as failed.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
-        let AgendaPhase::GivingUp(lost) = &mut self.phase else {
+        let AgendaPhase::GivingUp {
+            failure,
+            died_in,
+            search,
+        } = &mut self.phase
+        else {
             unreachable!("called only while a server is given up");
         };
-        let failure = lost.failure.clone();
-        if let Some(search) = lost.search.take() {
+        let (failure, died_in, search) = (failure.clone(), died_in.clone(), search.take());
+        if let Some(search) = search {
             self.strategies.pop_front();
             return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
         }
-        let died_in = lost.died_in.clone();
         for search in self.strategies.iter_mut().filter(|strategy| strategy.id().is_some()) {
             if let Next::Begin(started) = search.ask(self.schedule, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
@@ -150,7 +142,7 @@ impl Agenda<'_> {
         });
         let searches = self.strategies.iter().filter_map(Strategy::id);
         let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
-        let given_up = self.given_up(points, unlisted.collect(), searches, &failure, died_in.as_ref());
+        let given_up = self.given_up(points, unlisted.collect(), searches, &failure, died_in.as_deref());
         self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,
             OnFailure::Stop => Ending::StoppedOnFailure,

@@ -119,7 +119,7 @@ pub fn optimization(
         let predicted = predictions.get(&server.id);
         let candidate = Candidate {
             levels: settings.levels(at),
-            changes: settings.changes(at),
+            changes: settings.changes[at],
             predicted: predicted.and_then(|own| own.value),
             slopes: predicted.map_or_else(Vec::new, |own| own.slopes.clone()),
             memory: predicted.and_then(|own| own.memory),
@@ -142,7 +142,7 @@ pub fn optimization(
     keep_predictions(&mut contestants, &known, has_objective, !predictions.is_empty());
     Some(Optimization {
         objective,
-        axes: settings.axes(),
+        axes: settings.axes,
         rules: Rules {
             margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
             certainty: optimize.certainty,
@@ -289,8 +289,8 @@ fn at_once(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32
 
 /// The settings in which servers differ, with the level of each server in each setting.
 struct Settings {
+    axes: Vec<Axis>,
     columns: Vec<Vec<Level>>,
-    ordered: Vec<bool>,
     /// Number of these settings that each server sets.
     changes: Vec<u32>,
 }
@@ -298,8 +298,8 @@ struct Settings {
 impl Settings {
     fn of<'s>(servers: &'s [ServerConfig]) -> Settings {
         let mut settings = Settings {
+            axes: Vec::new(),
             columns: Vec::new(),
-            ordered: Vec::new(),
             changes: vec![0; servers.len()],
         };
         let names = servers.iter().flat_map(|server| server.params.keys()).unique();
@@ -325,33 +325,20 @@ impl Settings {
                 true => ordered(&numbers),
                 false => choices(&keys),
             });
-            settings.ordered.push(is_ordered);
+            settings.axes.push(Axis { is_ordered });
         }
         // If servers differ only in their command lines or environments, their ids are one more setting.
         let rows = (0..servers.len()).map(|at| format!("{:?}", settings.levels(at)));
         if !rows.clone().all_unique() {
             let texts = servers.iter().map(|server| Some(server.id.to_string()));
             settings.columns.push(choices(&texts.collect::<Vec<_>>()));
-            settings.ordered.push(false);
+            settings.axes.push(Axis { is_ordered: false });
         }
         settings
     }
 
-    fn axes(&self) -> Vec<Axis> {
-        self.ordered
-            .iter()
-            .map(|is_ordered| Axis {
-                is_ordered: *is_ordered,
-            })
-            .collect()
-    }
-
     fn levels(&self, server: usize) -> Vec<Level> {
         self.columns.iter().map(|column| column[server]).collect()
-    }
-
-    fn changes(&self, server: usize) -> u32 {
-        self.changes[server]
     }
 }
 

@@ -154,10 +154,7 @@ pub fn optimization(
         gpus: plan.report.gpus,
         machine_gpus,
         runs: plan.runs.least(),
-        is_predicted: match predictions.is_empty() {
-            true => recorded.is_some_and(|recorded| recorded.is_predicted),
-            false => true,
-        },
+        is_predicted: !predictions.is_empty() || recorded.is_some_and(|recorded| recorded.is_predicted),
         contestants,
     })
 }

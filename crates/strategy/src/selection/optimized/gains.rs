@@ -70,7 +70,7 @@ impl Optimized {
         let second = best.and_then(best_but);
         let started = self.trials.iter().map(|(at, _)| *at).chain(busy.iter().copied());
         // The twin knows of settings that are good only together.
-        let combined = (!self.is_predicted()).then(|| spread::Combined::new(&self.space, started));
+        let new_share = (!self.is_predicted()).then(|| spread::new_share(&self.space, started));
         let mut scored = Vec::new();
         for (i, at) in all.iter().enumerate() {
             if busy.contains(at) || !self.may_start(*at) {
@@ -92,10 +92,7 @@ impl Optimized {
             let works = view.feasibility[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
             let lost = if is_known { 0.0 } else { P_LOST_AT_FIRST_PROBE };
-            let new_share = combined
-                .as_ref()
-                .map_or(0.0, |combined| combined.new_share(&self.space, *at));
-            let novelty = NOVELTY * new_share;
+            let novelty = NOVELTY * new_share.as_ref().map_or(0.0, |new_share| new_share(*at));
             let gain = gain * (1.0 + novelty * works);
             scored.push((*at, gain * works / self.cost(*at, lost)));
         }

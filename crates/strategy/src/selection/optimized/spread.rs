@@ -16,22 +16,17 @@ const SIGNAL: f64 = 0.3;
 /// Assumed variance of the logarithm of a measured figure.
 const NOISE: f64 = 4e-4;
 
-/// The pairs of levels that some candidates combine: two axes, and a level of each.
-pub(super) struct Combined(HashSet<[usize; 4]>);
-
-impl Combined {
-    pub(super) fn new(space: &Space, candidates: impl Iterator<Item = usize>) -> Combined {
-        Combined(candidates.flat_map(|at| pairs(space, at)).collect())
-    }
-
-    /// Returns the share of a candidate's pairs of levels that none of these candidates combines; 0 with less than two axes.
-    pub(super) fn new_share(&self, space: &Space, candidate: usize) -> f64 {
-        let all = space.len() * space.len().saturating_sub(1) / 2;
-        let new = pairs(space, candidate).filter(|pair| !self.0.contains(pair));
+/// Returns a function of a candidate: the share of its pairs of levels that none of the `started` ones combines; 0 with less than two axes.
+pub(super) fn new_share(space: &Space, started: impl Iterator<Item = usize>) -> impl Fn(usize) -> f64 {
+    let combined: HashSet<[usize; 4]> = started.flat_map(|at| pairs(space, at)).collect();
+    let all = space.len() * space.len().saturating_sub(1) / 2;
+    move |candidate| {
+        let new = pairs(space, candidate).filter(|pair| !combined.contains(pair));
         new.count() as f64 / all.max(1) as f64
     }
 }
 
+/// Returns the pairs of levels that a candidate combines: two axes, and a level of each.
 fn pairs(space: &Space, candidate: usize) -> impl Iterator<Item = [usize; 4]> {
     let level = move |axis| space.level(axis, candidate);
     (0..space.len()).flat_map(move |a| (0..a).map(move |b| [a, b, level(a), level(b)]))

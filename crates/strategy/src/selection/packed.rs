@@ -57,17 +57,18 @@ impl Capacity {
             let key = |group: &usize| rule(&needs[*group]);
             let mut list: Vec<usize> = (0..needs.len()).collect();
             list.sort_by(|one, other| compare(key(other), key(one)));
-            (self.length(needs, &list), list)
+            (length(&self.play(needs, &list)), list)
         });
         let shortest = ruled.into_iter().min_by(|one, other| compare(one.0, other.0));
         let (length, list) = shortest.expect("there are rules");
         self.improve(needs, length, list)
     }
 
-    /// Swaps pairs and moves single groups at random. Returns the shortest list found, or the given one if it is hardly longer.
-    fn improve(self, needs: &[Need], length: f64, list: Vec<usize>) -> Vec<usize> {
+    /// Swaps pairs and moves single groups at random. Returns the shortest list found, or the given one, of length `given`, if
+    /// it is hardly longer.
+    fn improve(self, needs: &[Need], given: f64, list: Vec<usize>) -> Vec<usize> {
         let bound = self.bound(needs);
-        let (mut best, mut shortest) = (list.clone(), length);
+        let (mut best, mut shortest) = (list.clone(), given);
         let mut random = Random::seeded(needs.len() as u64);
         let mut draw = |end: usize| (random.bits() % end as u64) as usize;
         for _ in 0..EFFORT / needs.len().max(1) {
@@ -83,13 +84,13 @@ impl Capacity {
                     changed.insert(other, group);
                 }
             }
-            let length = self.length(needs, &changed);
+            let length = length(&self.play(needs, &changed));
             // Lists of equal length are accepted too, because they lead out of local minima.
             if length <= shortest {
                 (best, shortest) = (changed, length);
             }
         }
-        match shortest < length * SHORT_ENOUGH {
+        match shortest < given * SHORT_ENOUGH {
             true => best,
             false => list,
         }
@@ -113,10 +114,6 @@ impl Capacity {
             now = groups.placed[first].to;
             after = Some(groups.end(first, now));
         }
-    }
-
-    fn length(self, needs: &[Need], order: &[usize]) -> f64 {
-        length(&self.play(needs, order))
     }
 
     /// Returns a lower bound of the length of any list, in seconds: the greatest of the time with all GPUs busy, the time with as many
@@ -218,11 +215,8 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
-/// Key by which groups are sorted; the greatest comes first.
-type PackingRule = fn(&Need) -> (f64, f64);
-
-/// The rules. If wide and long groups come first, narrow and short ones fill the gaps.
-const RULES: [PackingRule; 3] = [
+/// The rules: keys by which groups are sorted, the greatest first. If wide and long groups come first, narrow and short ones fill the gaps.
+const RULES: [fn(&Need) -> (f64, f64); 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),
     |need| (need.seconds * f64::from(need.gpus), need.seconds),

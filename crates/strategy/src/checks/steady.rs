@@ -4,22 +4,12 @@
 //! Rao's correction (1998) for values that depend on those before them. Its size is Theil and Sen's slope.
 
 use crate::stats::{RunPrior, normal_quantile, student_quantile};
-use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, OrderStatistics, RankTieBreaker};
-
-/// A trend of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Trend {
-    /// The standard score of Mann and Kendall's statistic.
-    pub score: f64,
-    /// The median slope: change of the value per step.
-    pub slope: f64,
-}
 
 /// The probability that a steady run is called unsteady, or a steady start drifting, before [`LEAST`] and [`LEAST_DRIFT`] are applied.
 const ALPHA: f64 = 0.001;
 /// Smallest change that counts, relative to the median. A change of this size moves the mean by half of it.
-pub const LEAST: f64 = 0.1;
+const LEAST: f64 = 0.1;
 /// Minimum number of values for a test for a trend.
 const FEWEST: usize = 20;
 
@@ -31,15 +21,15 @@ pub fn unsteady(values: &[f64]) -> Option<f64> {
 
 /// Does the same as [`unsteady`] for values without a warm-up.
 pub fn changing(values: &[f64]) -> Option<f64> {
-    let found = trend(values).filter(|_| values.len() >= FEWEST)?;
-    let change = found.slope * values.len() as f64 / median(values.to_vec());
-    let is_sure = found.score.abs() > normal_quantile(ALPHA / 2.0);
+    let (score, slope) = trend(values).filter(|_| values.len() >= FEWEST)?;
+    let change = slope * values.len() as f64 / median(values.to_vec());
+    let is_sure = score.abs() > normal_quantile(ALPHA / 2.0);
     (is_sure && change.abs() > LEAST && change.is_finite()).then_some(change)
 }
 
 /// Returns how many values to leave out at the beginning: the multiple of five, up to half of them, for which the mean of the rest, in
 /// batches of five, has the least standard error.
-pub fn mser5(values: &[f64]) -> usize {
+fn mser5(values: &[f64]) -> usize {
     let batches: Vec<f64> = values
         .chunks_exact(5)
         .map(|batch| batch.iter().sum::<f64>() / 5.0)
@@ -57,8 +47,9 @@ pub fn mser5(values: &[f64]) -> usize {
         .unwrap_or(0)
 }
 
-/// Applies Mann and Kendall's test for a trend. `None` with fewer than four values, if one is not finite, or if all are equal.
-pub fn trend(values: &[f64]) -> Option<Trend> {
+/// Returns the standard score of Mann and Kendall's test for a trend, and the median slope: the change of the value per step. `None` with
+/// fewer than four values, if one is not finite, or if all are equal.
+fn trend(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
     if n < 4 || !values.iter().all(|value| value.is_finite()) {
         return None;
@@ -80,7 +71,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     let ranks = Data::new(detrended).ranks(RankTieBreaker::Average);
     let variance = variance * dependence(&ranks);
     let score = (rises - sign(rises)) / variance.sqrt();
-    score.is_finite().then_some(Trend { score, slope })
+    score.is_finite().then_some((score, slope))
 }
 
 /// Returns the factor by which the variance of the statistic grows because values depend on earlier ones: Hamed and Rao's equation 17, over
@@ -193,11 +184,11 @@ mod tests {
     #[test]
     fn as_pymannkendall_tests() {
         // pymannkendall 1.4.3: hamed_rao_modification_test, and original_test for the series with ties.
-        let found = trend(&DEPENDENT).expect("values");
-        assert!((found.score - -3.114668027962985).abs() < 1e-9, "{}", found.score);
-        assert!((found.slope - -0.05258333333333347).abs() < 1e-12, "{}", found.slope);
-        let tied = trend(&[1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 4.0, 5.0, 4.0, 6.0]).expect("values");
-        assert!((tied.score - 3.387043997220312).abs() < 1e-9, "{}", tied.score);
+        let (score, slope) = trend(&DEPENDENT).expect("values");
+        assert!((score - -3.114668027962985).abs() < 1e-9, "{score}");
+        assert!((slope - -0.05258333333333347).abs() < 1e-12, "{slope}");
+        let (tied, _) = trend(&[1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 4.0, 5.0, 4.0, 6.0]).expect("values");
+        assert!((tied - 3.387043997220312).abs() < 1e-9, "{tied}");
         assert_eq!(trend(&[1.0; 10]), None);
         assert_eq!(trend(&[1.0, 2.0, 3.0]), None);
     }
@@ -242,9 +233,9 @@ mod tests {
     fn a_change_from_a_median_of_zero_has_no_size() {
         let noise = |i: i32| 0.2 * f64::from((i * 7).rem_euclid(5));
         let rising: Vec<f64> = (-20..=20).map(|i| f64::from(i) + noise(i)).collect();
-        let found = trend(&rising).expect("values");
+        let (score, _) = trend(&rising).expect("values");
         assert_eq!(median(rising.clone()), 0.0);
-        assert!(found.score > 3.3, "{}", found.score);
+        assert!(score > 3.3, "{score}");
         assert_eq!(changing(&rising), None);
     }
 

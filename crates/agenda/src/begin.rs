@@ -36,11 +36,9 @@ impl Hint {
 pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
     let settings = &planned.settings;
     let question = Question {
-        target: String::new(),
         value: settings.lower,
         requests: settings.requests.at(settings.lower),
-        confirm: false,
-        draw: 0,
+        ..Question::default()
     };
     matrix.point_for(planned, &question)
 }

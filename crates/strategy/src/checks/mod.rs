@@ -7,4 +7,4 @@ mod steady;
 
 pub use answers::{AnswerCheck, AnsweredStart, Answers, Distance, Long, Reply, Token, judge};
 pub use extent::{Shortfall, percentile, shortfall, values_needed};
-pub use steady::{LEAST_DRIFT, Step, changing, drift, unsteady};
+pub use steady::{Step, changing, drift, unsteady};

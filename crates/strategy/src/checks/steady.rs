@@ -131,7 +131,7 @@ pub struct Step {
 }
 
 /// Smallest change of the logarithm that counts as a drift. A drift of this size changes a mean by at most half of it.
-pub const LEAST_DRIFT: f64 = 0.05;
+const LEAST_DRIFT: f64 = 0.05;
 /// Fewest degrees of freedom, of the runs and the prior together, with which noise can be estimated.
 const LEAST_FREEDOM: f64 = 3.0;
 

@@ -17,7 +17,7 @@ pub const KEEPS_UP: f64 = 0.8;
 const ENOUGH: usize = 200;
 
 /// One run that a search asks for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Name of the target that needs the run. Other targets use its result too.
     pub target: String,
@@ -55,7 +55,7 @@ impl Question {
 }
 
 /// Measurement of one run. Several probes may have the same load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// The question it answers.
     pub question: Question,
@@ -85,11 +85,7 @@ impl Probe {
         Probe {
             question,
             stopped: Some(Verdict::Fail),
-            readings: BTreeMap::new(),
-            served: None,
-            throughput: None,
-            is_outrun: false,
-            disturbances: Vec::new(),
+            ..Probe::default()
         }
     }
 
@@ -97,8 +93,8 @@ impl Probe {
     /// end in time.
     pub fn without_figures(question: Question) -> Probe {
         Probe {
-            stopped: None,
-            ..Probe::overloaded(question)
+            question,
+            ..Probe::default()
         }
     }
 

@@ -79,7 +79,7 @@ impl RequestLatencies {
 
 /// A measured value as a ratio to its limit, inverted for lower limits, so that more than 1 fails: `500 ms` for `<= 250` is 2, and
 /// `2.5 req/s` for `>= 5` is 2 as well.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// The measured ratio.
     #[serde(with = "maybe_infinite")]
@@ -123,11 +123,7 @@ impl Reading {
             met,
             low: ratio,
             high: ratio,
-            starved: false,
-            tail: 0.0,
-            missed: 0,
-            requests: 0,
-            slack: None,
+            ..Reading::default()
         }
     }
 

@@ -185,7 +185,7 @@ impl Table {
                 .map(|row| self.cell("output_throughput", row).number())
                 .collect();
             for (row, number) in numbers.iter().enumerate() {
-                let Some(number) = number.filter(|number| number.is_finite() && *number > 0.0) else {
+                let Some(number) = number.filter(positive) else {
                     continue;
                 };
                 let per = Cell::from(throughput[row].map(|tokens| tokens / number));
@@ -247,8 +247,7 @@ impl Table {
     }
 
     fn positive(&self, name: &str, row: usize) -> Option<f64> {
-        let number = self.cell(name, row).number();
-        number.filter(|number| number.is_finite() && *number > 0.0)
+        self.cell(name, row).number().filter(positive)
     }
 }
 

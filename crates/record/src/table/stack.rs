@@ -42,7 +42,7 @@ impl Table {
                 });
                 let cells = &mut stacked.columns[*index].cells;
                 cells.resize(from);
-                column.cells.iter().for_each(|cell| cells.push(cell.clone()));
+                column.cells.iter().for_each(|cell| cells.push(cell));
             }
             for column in &mut stacked.columns {
                 column.cells.resize(stacked.rows);

@@ -71,14 +71,10 @@ impl Measure {
     pub fn of_frontier(runs: &Table) -> [Measure; 2] {
         let has_gpus = runs.column(PER_GPU).is_some_and(Column::has_numbers);
         let throughput = if has_gpus { PER_GPU } else { "output_throughput" };
-        [PER_USER, throughput].map(Measure::natural)
-    }
-
-    fn natural(metric: &str) -> Measure {
-        Measure {
+        [PER_USER, throughput].map(|metric| Measure {
             metric: metric.to_owned(),
             better: natural_direction(metric),
-        }
+        })
     }
 }
 

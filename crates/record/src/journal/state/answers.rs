@@ -29,7 +29,8 @@ impl State {
         let doubted = self.differing_launches();
         if doubted != self.answers_doubted {
             self.answers_doubted = doubted;
-            self.mark_all();
+            let answers = &self.answers_doubted;
+            self.attempts.iter_mut().for_each(|run| run.mark(answers));
             self.forget_chains();
         }
     }
@@ -74,14 +75,6 @@ impl State {
         judged
             .filter_map(|((_, launch, _), difference)| Some((*launch, Doubt::new(Code::AnswersDiffer, difference?))))
             .collect()
-    }
-}
-
-impl State {
-    /// Marks every run by the answers of its launch.
-    pub(super) fn mark_all(&mut self) {
-        let answers = &self.answers_doubted;
-        self.attempts.iter_mut().for_each(|run| run.mark(answers));
     }
 }
 

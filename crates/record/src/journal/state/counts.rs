@@ -148,10 +148,8 @@ impl State {
 
     /// Returns the retirement of a line about a server, if a session that had read the line retired the earlier results of that server.
     pub(super) fn retired_from(&self, server: &ServerId, line: LineId) -> Option<&Retirement> {
-        let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
-        of_server
-            .into_iter()
-            .find(|retired| self.had_seen(retired.rank.line, line))
+        let mut of_server = self.retirements.iter().filter(|retired| retired.server == *server);
+        of_server.find(|retired| self.had_seen(retired.rank.line, line))
     }
 
     /// Returns true if the session of the line `of` had read the line `other` before it wrote `of`.
@@ -180,8 +178,8 @@ impl State {
 
     /// Returns the first session that wrote out a plan, and the plan's text, points and searches.
     fn written_plan(&self, plan: &RecordedPlan) -> Option<(Nonce, &str, &Ids, &Ids)> {
-        let same = self.sessions.iter().filter(|other| other.plan.sha256 == plan.sha256);
-        same.into_iter().find_map(|session| match &session.plan.content {
+        let mut same = self.sessions.iter().filter(|other| other.plan.sha256 == plan.sha256);
+        same.find_map(|session| match &session.plan.content {
             PlanContent::Here { text, points, searches } => Some((session.nonce(), text.as_str(), points, searches)),
             PlanContent::In(_) => None,
         })

@@ -63,14 +63,6 @@ enum Selection {
     Axis(Bisection),
 }
 
-/// The next start that a selection asks for.
-#[derive(Clone, Copy)]
-struct AskedStart {
-    entrant: usize,
-    /// Its position in a pair; `None` for an axis.
-    slot: Option<PairStart>,
-}
-
 /// The figures of a start that has all its results.
 struct MeasuredStart {
     /// Mean logarithm of each metric; `None` if the start failed.
@@ -116,12 +108,11 @@ impl ComparisonDesign {
             })
         };
         loop {
-            let wanted = match selection.ask(&pending) {
+            let (entrant, in_pair) = match selection.ask(&pending) {
                 Err(Some(wanted)) => wanted,
                 Err(None) => return ComparisonProgress::Starts(next),
                 Ok(found) => return ended(found.on_one_node(apart), (starts, apart, disturbed), false),
             };
-            let AskedStart { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
             let Some(start) = measured[entrant].get(slot as usize) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
@@ -142,20 +133,20 @@ impl ComparisonDesign {
             match (measured_on.add(in_pair, start), in_pair) {
                 (NodeMatch::Same, _) => {
                     disturbed += usize::from(is_left_out);
-                    selection.add(wanted, logs.clone());
+                    selection.add(entrant, in_pair, logs.clone());
                 }
                 // The start ran on several nodes, and is measured once more.
                 (NodeMatch::Mixed, _) => apart += 1,
                 // The two starts of a pair ran on different nodes, so the pair has no ratio of any metric.
                 (NodeMatch::Other, Some(_)) => {
                     apart += 2;
-                    selection.add(wanted, Some(vec![None; self.family.len()]));
+                    selection.add(entrant, in_pair, Some(vec![None; self.family.len()]));
                 }
                 // A bisection that has moved to another node begins anew there.
                 (NodeMatch::Other, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
-                    selection.add(wanted, logs.clone());
+                    selection.add(entrant, in_pair, logs.clone());
                 }
             }
             slots[entrant] += 1;
@@ -249,13 +240,10 @@ impl Selection {
         }
     }
 
-    /// Returns the finding if the comparison has ended. Otherwise the error is the next start, or `None` if a start must end first.
-    /// `pending` are the starts under way.
-    fn ask(&self, pending: &[PairStart]) -> Result<ComparisonFound, Option<AskedStart>> {
-        let of_pair = |slot: PairStart| AskedStart {
-            entrant: usize::from(slot.arm == Arm::New),
-            slot: Some(slot),
-        };
+    /// Returns the finding if the comparison has ended. Otherwise the error is the entrant to start next, with the position of the start in
+    /// its pair if there are pairs, or `None` if a start must end first. `pending` are the starts under way.
+    fn ask(&self, pending: &[PairStart]) -> Result<ComparisonFound, Option<(usize, Option<PairStart>)>> {
+        let of_pair = |slot: PairStart| (usize::from(slot.arm == Arm::New), Some(slot));
         match self {
             Selection::Pairs(paired) => {
                 let asked = paired.ask(pending);
@@ -263,19 +251,19 @@ impl Selection {
             }
             Selection::Axis(bisected) => {
                 let asked = bisected.ask().map(|located| ComparisonFound::Axis(Some(located)));
-                asked.map_err(|entrant| Some(AskedStart { entrant, slot: None }))
+                asked.map_err(|entrant| Some((entrant, None)))
             }
         }
     }
 
     /// Adds the result of a start that was asked for.
-    fn add(&mut self, wanted: AskedStart, logs: Option<Logs>) {
-        match (self, wanted.slot) {
+    fn add(&mut self, entrant: usize, in_pair: Option<PairStart>, logs: Option<Logs>) {
+        match (self, in_pair) {
             (Selection::Pairs(paired), Some(slot)) => paired.add(slot, logs),
             (Selection::Axis(bisected), None) => {
                 let log = logs.and_then(|logs| logs.first().copied().flatten());
                 let log = log.filter(|log| log.is_finite());
-                bisected.add(wanted.entrant, log);
+                bisected.add(entrant, log);
             }
             _ => unreachable!("only starts that were asked for have results"),
         }

@@ -27,11 +27,11 @@ impl Lock {
     pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
         let whole = directory.lock(Shard::WHOLE);
         if shard == Shard::WHOLE {
-            let held = hold(&whole, Hold::Exclusive, directory)?;
+            let held = hold_alone(&whole, directory)?;
             return Ok(Lock { _held: vec![held] });
         }
-        let shared = hold(&whole, Hold::Shared, directory)?;
-        let own = hold(&directory.lock(shard), Hold::Exclusive, directory)?;
+        let shared = hold(&whole, File::try_lock_shared, directory)?;
+        let own = hold_alone(&directory.lock(shard), directory)?;
         let is_other_count = |path: &PathBuf| !path.to_string_lossy().ends_with(&format!("-of-{}", shard.count));
         if let Some(pid) = of_shards(directory)?
             .filter(is_other_count)
@@ -49,8 +49,8 @@ impl Lock {
 
     /// Takes the lock together with other workers, which divide the work by leases.
     pub fn join(directory: &Directory) -> Result<Lock> {
-        let shared = hold(&directory.lock(Shard::WHOLE), Hold::Shared, directory)?;
-        let own = hold(&directory.lock_of_workers(), Hold::Shared, directory)?;
+        let shared = hold(&directory.lock(Shard::WHOLE), File::try_lock_shared, directory)?;
+        let own = hold(&directory.lock_of_workers(), File::try_lock_shared, directory)?;
         // A shard takes its own lock before it looks for workers, so two that begin together do not miss each other.
         if let Some(pid) = of_shards(directory)?.find_map(|path| holder(&path)) {
             return Err(taken(directory, pid));
@@ -61,39 +61,33 @@ impl Lock {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    Exclusive,
-    Shared,
-}
-
 /// Number of attempts to take a lock, and the pause between two attempts. Another process may hold the lock for a moment, only to find out
 /// who holds it.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
+/// Takes a lock exclusively, and writes the pid of this process to its file.
+fn hold_alone(path: &Path, directory: &Directory) -> Result<File> {
+    let mut file = hold(path, File::try_lock, directory)?;
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(Error::io("write", path))?;
+    Ok(file)
+}
+
+fn hold(path: &Path, lock: fn(&File) -> Result<(), TryLockError>, directory: &Directory) -> Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    let mut file = open_with(path, &mut options).map_err(Error::io("open", path))?;
+    let file = open_with(path, &mut options).map_err(Error::io("open", path))?;
     for attempt in 1.. {
-        let locked = match how {
-            Hold::Exclusive => file.try_lock(),
-            Hold::Shared => file.try_lock_shared(),
-        };
-        match locked {
+        match lock(&file) {
             Ok(()) => break,
             Err(TryLockError::Error(error)) if are_missing(&error) => break,
             Err(TryLockError::WouldBlock) if attempt < TRIES => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => return Err(taken(directory, holders(directory)?.first().copied())),
             Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
         }
-    }
-    if how == Hold::Exclusive {
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(Error::io("write", path))?;
     }
     Ok(file)
 }

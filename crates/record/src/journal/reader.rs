@@ -68,41 +68,30 @@ pub(super) enum Read {
 /// A line without its line feed, and its content; `None` if it is damaged.
 type ReadLine = (Vec<u8>, Option<(DecodedLine, Sum)>);
 
-/// Complete lines that are decoded together.
-struct Batch {
-    lines: Vec<ReadLine>,
-    /// Result of reading if no complete line follows.
-    end: Option<Read>,
-}
-
-impl Batch {
-    fn read(file: &mut impl BufRead) -> io::Result<Batch> {
-        let (mut lines, mut bytes) = (Vec::new(), 0);
-        let end = loop {
-            if bytes >= BATCH_BYTES {
-                break None;
-            }
-            let mut line = Vec::new();
-            let read = file.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-            if read as u64 == LONGEST_LINE {
-                break Some(Read::Endless);
-            }
-            // A last line without a line feed is torn, or being written.
-            if read == 0 || line.pop() != Some(b'\n') {
-                break Some(Read::On);
-            }
-            // The memory of a short line is mostly that of its place in the list.
-            bytes += read + size_of::<ReadLine>();
-            lines.push(line);
-        };
-        // For the few lines that a sweep in progress adds, threads do not pay.
-        let threads = if lines.len() < MANY_LINES { 1 } else { threads::cores() };
-        let decoded = threads::map(threads, &lines, |line| decode(line));
-        Ok(Batch {
-            lines: lines.into_iter().zip(decoded).collect(),
-            end,
-        })
-    }
+/// Reads complete lines, which are decoded together. Also returns the result of reading if no complete line follows.
+fn read_batch(file: &mut impl BufRead) -> io::Result<(Vec<ReadLine>, Option<Read>)> {
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    let end = loop {
+        if bytes >= BATCH_BYTES {
+            break None;
+        }
+        let mut line = Vec::new();
+        let read = file.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+        if read as u64 == LONGEST_LINE {
+            break Some(Read::Endless);
+        }
+        // A last line without a line feed is torn, or being written.
+        if read == 0 || line.pop() != Some(b'\n') {
+            break Some(Read::On);
+        }
+        // The memory of a short line is mostly that of its place in the list.
+        bytes += read + size_of::<ReadLine>();
+        lines.push(line);
+    };
+    // For the few lines that a sweep in progress adds, threads do not pay.
+    let threads = if lines.len() < MANY_LINES { 1 } else { threads::cores() };
+    let decoded = threads::map(threads, &lines, |line| decode(line));
+    Ok((lines.into_iter().zip(decoded).collect(), end))
 }
 
 impl Reader {
@@ -138,14 +127,14 @@ impl Reader {
         file.seek(SeekFrom::Start(self.offset))
             .map_err(Error::io("read", &self.path))?;
         let mut file = BufReader::with_capacity(1 << 16, file);
-        let mut batch = Batch::read(&mut file).map_err(Error::io("read", &self.path))?;
+        let (mut lines, mut end) = read_batch(&mut file).map_err(Error::io("read", &self.path))?;
         loop {
             // The next lines are decoded while these are taken.
-            let (next, taken) = match &batch.end {
-                None => threads::both(|| Some(Batch::read(&mut file)), || self.take_lines(batch.lines, take)),
-                Some(_) => (None, self.take_lines(batch.lines, take)),
+            let (next, taken) = match &end {
+                None => threads::both(|| Some(read_batch(&mut file)), || self.take_lines(lines, take)),
+                Some(_) => (None, self.take_lines(lines, take)),
             };
-            match (taken?, batch.end) {
+            match (taken?, end) {
                 (Read::On, None) => {}
                 (Read::On, Some(Read::Endless)) if self.lines == 0 => return Ok(Read::Foreign),
                 (Read::On, Some(end @ (Read::On | Read::Endless))) => {
@@ -158,7 +147,7 @@ impl Reader {
                 (Read::On, Some(other)) | (other, _) => return Ok(other),
             }
             let next = next.expect("only the last batch has an end");
-            batch = next.map_err(Error::io("read", &self.path))?;
+            (lines, end) = next.map_err(Error::io("read", &self.path))?;
         }
     }
 

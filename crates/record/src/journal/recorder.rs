@@ -174,7 +174,10 @@ impl Recorder {
                 *launch = self.launches;
             }
             Event::RunStarted(started) => started.anew = self.state().retired_by(&started.server, self.nonce),
-            Event::RunFinished(finished) => run = measured.map(|measured| self.measured_run(finished, measured)),
+            Event::RunFinished(finished) => {
+                let whole = |measured| Box::new((self.directory.clone(), self.provenance(finished), measured));
+                run = measured.map(whole);
+            }
             _ => {}
         }
         let log = match &self.log {
@@ -201,7 +204,8 @@ impl Recorder {
         written
     }
 
-    fn measured_run(&self, finished: &RunFinished, measured: BenchmarkResult) -> Box<MeasuredRun> {
+    /// Returns the content of the lines of the run that an event finishes.
+    fn provenance(&self, finished: &RunFinished) -> Provenance {
         let begun = self.begun.get(&finished.started);
         let Some(Entry {
             rank,
@@ -213,18 +217,14 @@ impl Recorder {
             unreachable!("a run is committed after it was begun");
         };
         let server = self.state().servers.get(&started.server);
-        Box::new(MeasuredRun {
-            directory: self.directory.clone(),
-            provenance: Provenance {
-                line: rank.line,
-                lamport: rank.lamport,
-                at: at.clone(),
-                server: server.map(|record| record.config.clone()).unwrap_or_default(),
-                started: (**started).clone(),
-                finished: finished.clone(),
-            },
-            measured,
-        })
+        Provenance {
+            line: rank.line,
+            lamport: rank.lamport,
+            at: at.clone(),
+            server: server.map(|record| record.config.clone()).unwrap_or_default(),
+            started: (**started).clone(),
+            finished: finished.clone(),
+        }
     }
 
     /// Begins the journal.
@@ -250,15 +250,7 @@ pub struct Draft {
     secrets: Secrets,
     event: Event,
     /// The run that the event finishes, if it was measured. Its file is written first, then the line with the file's hash.
-    run: Option<Box<MeasuredRun>>,
-}
-
-/// A run whose file is to be written.
-#[derive(Debug)]
-struct MeasuredRun {
-    pub directory: Directory,
-    pub provenance: Provenance,
-    pub measured: BenchmarkResult,
+    run: Option<Box<(Directory, Provenance, BenchmarkResult)>>,
 }
 
 impl Draft {
@@ -266,7 +258,8 @@ impl Draft {
     pub fn write(self) -> Result<Entry> {
         let mut event = self.event;
         if let (Event::RunFinished(finished), Some(run)) = (&mut event, self.run) {
-            finished.file = Some(run.write(&self.secrets)?);
+            let (directory, provenance, measured) = *run;
+            finished.file = Some(write_run(&directory, &provenance, measured, &self.secrets)?);
         }
         let event = self.secrets.redact_data(event);
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,18 +267,22 @@ impl Draft {
     }
 }
 
-impl MeasuredRun {
-    fn write(self, secrets: &Secrets) -> Result<StoredFile> {
-        let Provenance { started, line, .. } = &self.provenance;
-        let path = RunFiles::of(&started.point, started.slot, started.run, *line).json();
-        let target = self.directory.root().join(&path);
-        let content = files::encode(&self.provenance, self.measured, secrets);
-        if let Some(folder) = target.parent() {
-            self.directory.create_folder(folder)?;
-        }
-        write_atomic(&target, &content)?;
-        Ok(StoredFile::of(path, &content))
+/// Writes the file of a measured run.
+fn write_run(
+    directory: &Directory,
+    provenance: &Provenance,
+    measured: BenchmarkResult,
+    secrets: &Secrets,
+) -> Result<StoredFile> {
+    let Provenance { started, line, .. } = provenance;
+    let path = RunFiles::of(&started.point, started.slot, started.run, *line).json();
+    let target = directory.root().join(&path);
+    let content = files::encode(provenance, measured, secrets);
+    if let Some(folder) = target.parent() {
+        directory.create_folder(folder)?;
     }
+    write_atomic(&target, &content)?;
+    Ok(StoredFile::of(path, &content))
 }
 
 /// Reads the journals of a directory, and compares the run files with them.

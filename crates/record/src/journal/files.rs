@@ -34,18 +34,10 @@ pub enum Check {
 /// Maximum number of files that a message names. Of further files the message has only the number.
 const MOST_NAMED: usize = 3;
 
-/// A run file that exists.
-#[derive(Debug)]
-pub(super) struct ListedFile {
-    /// Its path below the experiment directory.
-    pub path: String,
-    /// Length in bytes, if [`Check::Lengths`] asks for it and the file is regular.
-    bytes: Option<u64>,
-}
-
-/// Returns every run file in a directory. Must be called before the journals are read: the line that begins a run precedes its file, so a
-/// listed file of a running sweep has a line.
-pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile>> {
+/// Returns every run file in a directory: its path below the directory and, if [`Check::Lengths`] asks for it and the file is regular, its
+/// length in bytes. Must be called before the journals are read: the line that begins a run precedes its file, so a listed file of a running
+/// sweep has a line.
+pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<(String, Option<u64>)>> {
     let folder = directory.runs_folder();
     let Ok(points) = fs::read_dir(&folder) else {
         return Ok(Vec::new());
@@ -65,7 +57,7 @@ pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile
                 Check::Lengths => run.metadata().ok().filter(Metadata::is_file).map(|found| found.len()),
                 Check::Hashes => None,
             };
-            Some(ListedFile { path, bytes })
+            Some((path, bytes))
         });
         listed.collect::<Vec<_>>()
     };
@@ -74,11 +66,11 @@ pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile
 }
 
 /// Compares the run files with the journals, and restores the content of lost lines from them.
-pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[ListedFile], check: Check) {
+pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[(String, Option<u64>)], check: Check) {
     recover(directory, state);
     let root = directory.root();
     let files = state.files();
-    let lengths = listed.iter().filter_map(|file| Some((&*file.path, file.bytes?)));
+    let lengths = listed.iter().filter_map(|(path, bytes)| Some((&**path, (*bytes)?)));
     let lengths: HashMap<&str, u64> = lengths.collect();
     let is_sound =
         |(_, file): &(usize, &StoredFile)| lengths.get(&*file.path) == Some(&file.bytes) || is_sound(root, file, check);
@@ -89,8 +81,11 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[Listed
         .map(|(_, (at, _))| *at)
         .collect();
     let named: HashSet<&str> = files.iter().map(|(_, file)| &*file.path).collect();
-    let unnamed = listed.iter().filter(|file| !named.contains(&*file.path));
-    let unnamed: Vec<String> = unnamed.map(|file| file.path.clone()).sorted().collect();
+    let unnamed = listed
+        .iter()
+        .map(|(path, _)| path)
+        .filter(|path| !named.contains(&***path));
+    let unnamed: Vec<String> = unnamed.cloned().sorted().collect();
     drop((named, files));
     state.lose(&lost);
     let missed = state.missed(&lost);

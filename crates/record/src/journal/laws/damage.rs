@@ -209,7 +209,7 @@ impl Damage {
 
 pub(super) fn pick_file(directory: &Directory, which: Index) -> Option<PathBuf> {
     let listed = crate::journal::files::list(directory, Check::Hashes).ok()?;
-    let mut files: Vec<String> = listed.into_iter().map(|file| file.path).collect();
+    let mut files: Vec<String> = listed.into_iter().map(|(path, _)| path).collect();
     files.sort();
     (!files.is_empty()).then(|| directory.root().join(which.get(&files)))
 }

@@ -1,13 +1,15 @@
 //! The journal of this session: one line for each event. A line is on disk before its event takes effect.
 
-use super::clock::now;
 use super::event::Event;
 use super::line::{Entry, decode};
 use super::rank::{LineId, Nonce, Rank, Sum};
+use jiff::{SignedDuration, Timestamp, Unit};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Instant;
 use vsweep_base::error::{Error, Result, remedy};
 
 /// A journal that only this process writes.
@@ -61,7 +63,7 @@ impl Log {
                 },
             },
             at: now()
-                .round(jiff::Unit::Millisecond)
+                .round(Unit::Millisecond)
                 .map_or_else(|_| String::new(), |at| at.to_string()),
             event,
             prev: self.prev,
@@ -103,6 +105,16 @@ impl Log {
         let open = self.file.metadata().map(id);
         matches!((there, open), (Ok(there), Ok(open)) if there == open)
     }
+}
+
+static BEGINNING: OnceLock<(Timestamp, Instant)> = OnceLock::new();
+
+/// Returns the time of day as this process sees it: the wall clock at its first use, plus the time since. If the wall clock is set, or the
+/// machine sleeps, no span between two moments of a session becomes longer or shorter.
+pub fn now() -> Timestamp {
+    let (began, since) = BEGINNING.get_or_init(|| (Timestamp::now(), Instant::now()));
+    let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+    began.saturating_add(passed).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

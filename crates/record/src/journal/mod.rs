@@ -3,7 +3,6 @@
 //!
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not measure or show runs.
 
-mod clock;
 mod declared;
 mod directory;
 mod event;
@@ -24,7 +23,6 @@ mod reader;
 mod recorder;
 mod state;
 
-pub use clock::now;
 pub use declared::{
     AskedMetric, ComparisonDesign, Contestant, Entrant, LoadName, LoadNames, Objective, Optimization, PlanContent,
     ProposedStart, RecordedPlan, ServerDescription,
@@ -40,7 +38,7 @@ pub use follow::Follower;
 pub use given_up::{GroupGivenUp, MOST_LISTED, Unlisted, Untried};
 pub use line::{Entry, sealed};
 pub use lock::{Lock, holders};
-pub use log::Log;
+pub use log::{Log, now};
 pub use machine::{GpuKind, Machine};
 pub use manifest::Manifest;
 pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};

@@ -7,7 +7,6 @@ use super::optimization::OptimizationState;
 use super::planned::PlannedComparison;
 pub use super::{
     estimate::Estimate,
-    remark::Remark,
     warning::{Alone, Warning},
 };
 use serde::{Deserialize, Serialize};
@@ -322,4 +321,13 @@ pub struct PointEstimates {
     pub starts: usize,
     /// Each metric's estimate, in the order of [`Answer::noise`].
     pub figures: Vec<Option<Estimate>>,
+}
+
+/// A remark that a reader of the figures needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// Its subject in a word or two.
+    pub about: String,
+    /// A sentence without its full stop.
+    pub text: String,
 }

@@ -21,7 +21,6 @@ mod optimization;
 mod plain;
 mod planned;
 mod prior;
-mod remark;
 mod rules;
 mod run_figures;
 mod warning;

@@ -10,7 +10,6 @@
 
 mod asked;
 mod compare;
-mod comparison;
 mod document;
 mod estimate;
 mod experiment;
@@ -26,8 +25,7 @@ mod run_figures;
 mod warning;
 
 pub use asked::*;
-pub use compare::{ComparisonInput, Limit, compare, verdict};
-pub use comparison::*;
+pub use compare::{ComparedLimit, ComparedPoint, Comparison, ComparisonInput, Limit, compare, verdict};
 pub use document::*;
 pub use experiment::*;
 pub use fit::SURE;

@@ -24,9 +24,10 @@ pub(super) struct BlockSystem {
 /// A block at a given run noise and start noise.
 #[derive(Debug, Clone)]
 pub(super) struct BlockSolution {
-    start: f64,
-    /// The Cholesky factor of `A`.
-    factor: Square,
+    /// The start noise.
+    pub start: f64,
+    /// The Cholesky factor of `A`, the precision of `z`.
+    pub factor: Square,
     /// The log-likelihood without the effects of nodes.
     pub likelihood: f64,
     /// `A^-1 b`.
@@ -165,18 +166,6 @@ impl BlockSystem {
             found[nodes[s]] += value;
         }
         found
-    }
-}
-
-impl BlockSolution {
-    /// Draws `z` around its means, from standard normal numbers.
-    pub fn scatter(&self, means: &[f64], normal: impl FnMut() -> f64) -> Vec<f64> {
-        self.factor.scatter(means, normal)
-    }
-
-    /// The start noise.
-    pub fn start(&self) -> f64 {
-        self.start
     }
 }
 

@@ -142,7 +142,7 @@ impl Posterior {
                     continue;
                 }
                 let given = of_nodes.map(|_| reduced.starts_given(&solved, &block.nodes, effects));
-                let mut start_effects = solved.scatter(given.as_ref().unwrap_or(&means), || {
+                let mut start_effects = solved.factor.scatter(given.as_ref().unwrap_or(&means), || {
                     first += 1;
                     normals.at(first - 1)
                 });
@@ -150,7 +150,7 @@ impl Posterior {
                 start_effects
                     .iter_mut()
                     .zip(node_effects)
-                    .for_each(|(start, effect)| *start = solved.start() * *start + effect);
+                    .for_each(|(start, effect)| *start = solved.start * *start + effect);
                 for (place, point) in members {
                     let (mean, weight) = reduced.means[*place];
                     let shares = reduced.shares(*place).iter().zip(&start_effects);

@@ -6,6 +6,7 @@ use super::planned::PlannedComparison;
 use super::run_figures::{Figure, RunFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use vsweep_base::units::is_zero;
 use vsweep_strategy::stats::Better;
 
 /// Everything that an answer is made from.
@@ -163,11 +164,6 @@ pub struct Point {
     /// Names of doubts, by the metric that they concern. Disturbances and failed requests are left out, because runs and configs have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub doubts: BTreeMap<String, Vec<String>>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// One repetition of a point.

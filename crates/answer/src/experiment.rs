@@ -5,7 +5,7 @@ use super::asked::{FrontierQuestion, Question};
 use super::planned::PlannedComparison;
 use super::run_figures::{Figure, RunFigures};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::units::is_zero;
 use vsweep_strategy::stats::Better;
 
@@ -269,15 +269,9 @@ impl Experiment {
         }
         for search in &mut own.searches {
             search.starts.retain(|start| !start.quantiles.is_empty());
-            search.starts.sort_by(|a, b| {
-                let loads = |located: &StartLimit| {
-                    located
-                        .quantiles
-                        .iter()
-                        .map(|load| load.to_bits())
-                        .collect::<Vec<u64>>()
-                };
-                (&a.start, loads(a)).cmp(&(&b.start, loads(b)))
+            search.starts.sort_by_cached_key(|located| {
+                let loads = located.quantiles.iter().map(|load| load.to_bits());
+                (located.start.clone(), loads.collect::<Vec<u64>>())
             });
         }
         let key = |search: &Search| (search.workload.clone(), search.target.clone(), search.config.clone());
@@ -289,9 +283,7 @@ impl Experiment {
 impl Point {
     /// Number of launches on which the point was measured.
     pub(super) fn starts(&self) -> usize {
-        let mut starts: Vec<(&str, &str)> = self.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
-        starts.sort_unstable();
-        starts.dedup();
+        let starts: BTreeSet<_> = self.runs.iter().map(|run| (&run.start, &run.node)).collect();
         starts.len()
     }
 }

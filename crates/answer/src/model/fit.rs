@@ -260,12 +260,7 @@ impl<'o> States<'o> {
         }
         let reduced = Rc::clone(&self.reduced.1);
         let solved: Vec<BlockSolution> = reduced.iter().map(|reduced| reduced.solve(noise.start)).collect();
-        let count = observations.nodes.len();
-        let nodes = (count > 1).then(|| {
-            let own = reduced.iter().zip(&solved).zip(blocks);
-            let all = own.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
-            NodeSystem::of(all, (observations.reference, count)).solve(noise.node)
-        });
+        let nodes = NodeSystem::of(observations, &reduced, &solved).map(|system| system.solve(noise.node));
         State {
             blocks,
             reference: observations.reference,
@@ -325,7 +320,6 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
 /// Returns the position, noise level and logarithm of likelihood times prior of every cell of a grid.
 fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed: Vec<((usize, usize), Noise, f64)> = Vec::new();
-    let count = observations.nodes.len();
     for (i, (run, run_prior)) in grid.runs.iter().enumerate() {
         let reduced: Vec<BlockSystem> = observations
             .blocks
@@ -335,11 +329,7 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
         for (j, (start, start_prior)) in grid.starts.iter().enumerate() {
             let solved: Vec<BlockSolution> = reduced.iter().map(|reduced| reduced.solve(*start)).collect();
             let of_blocks: f64 = solved.iter().map(|solved| solved.likelihood).sum();
-            let system = (count > 1).then(|| {
-                let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);
-                let blocks = blocks.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
-                NodeSystem::of(blocks, (observations.reference, count))
-            });
+            let system = NodeSystem::of(observations, &reduced, &solved);
             for (node, node_prior) in &grid.nodes {
                 let of_nodes = system.as_ref().map_or(0.0, |system| system.solve(*node).likelihood);
                 let noise = Noise {

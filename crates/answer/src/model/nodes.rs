@@ -1,6 +1,7 @@
 //! The effects of nodes. They connect configs, so they are solved last, after everything else was eliminated from each config.
 
 use super::block::{BlockSolution, BlockSystem, Square};
+use super::data::Observations;
 use std::collections::BTreeSet;
 
 /// The linear system of the effects of nodes, from all configs, for given run and start noise.
@@ -26,14 +27,16 @@ pub(super) struct NodeEffects {
 const FIXED: f64 = 1e12;
 
 impl NodeSystem {
-    /// Builds the system from the configs, each with the node of every start, for `count` nodes of which one is the reference.
-    pub fn of<'a>(
-        blocks: impl Iterator<Item = (&'a BlockSystem, &'a BlockSolution, &'a [usize])>,
-        (reference, count): (usize, usize),
-    ) -> NodeSystem {
+    /// Builds the system from all blocks and their solutions; `None` if there is only one node.
+    pub fn of(observations: &Observations, reduced: &[BlockSystem], solved: &[BlockSolution]) -> Option<NodeSystem> {
+        let count = observations.nodes.len();
+        if count < 2 {
+            return None;
+        }
         let mut precision = Square::zero(count);
         let mut pull = vec![0.0; count];
-        for (reduced, solved, nodes) in blocks {
+        for ((reduced, solved), block) in reduced.iter().zip(solved).zip(&observations.blocks) {
+            let nodes = &block.nodes;
             // A config has runs on few of many nodes.
             let own: BTreeSet<usize> = nodes.iter().copied().collect();
             let own: Vec<usize> = own.into_iter().collect();
@@ -51,11 +54,11 @@ impl NodeSystem {
                 pull[*node] += solved.pulled[s];
             }
         }
-        NodeSystem {
+        Some(NodeSystem {
             precision,
             pull,
-            reference,
-        }
+            reference: observations.reference,
+        })
     }
 
     /// Solves for the effects, given the standard deviation between nodes.

@@ -8,7 +8,7 @@ use super::mixture::{self, Component};
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseEstimate, Range};
 use super::scale::variance_of_sampling;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Number of levels of run noise, and of start noise, in a grid that is narrowed afterwards.
@@ -176,14 +176,12 @@ impl Posterior {
             .runs
             .iter()
             .filter_map(|run| Some((run, *run.figures.get(&observations.metric)?)));
-        let (mut starts, sampling): (Vec<&str>, Vec<f64>) = figures
+        let (starts, sampling): (BTreeSet<&str>, Vec<f64>) = figures
             .map(|(run, figure)| {
                 let variance = variance_of_sampling(observations.scale, run.disturbed, figure, observations.size());
                 (&*run.start, variance)
             })
             .unzip();
-        starts.sort_unstable();
-        starts.dedup();
         let runs = (sampling.len() as f64 / starts.len().max(1) as f64).max(1.0);
         let sampling = sampling.iter().sum::<f64>() / sampling.len().max(1) as f64;
         (self.mean_square(|noise| noise.start) + (self.mean_square(|noise| noise.run) + sampling) / runs).sqrt()

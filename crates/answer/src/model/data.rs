@@ -3,7 +3,7 @@
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
 use super::scale::{LEAST_SIZE, variance_of_sampling, with_zero};
 use statrs::function::gamma::gamma_ur;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Probability of a scatter as large as that of a point's runs, below which they disagree by more than the noise.
@@ -205,9 +205,7 @@ impl Observations {
         }
         let node_of = |name: &str| self.nodes.partition_point(|other| &**other < name);
         block.nodes = starts.iter().map(|(_, node)| node_of(node)).collect();
-        let mut own_nodes = block.nodes.clone();
-        own_nodes.sort_unstable();
-        own_nodes.dedup();
+        let own_nodes: BTreeSet<usize> = block.nodes.iter().copied().collect();
         self.repeated_starts += starts.len() - own_nodes.len();
         self.nodes_repeat |= own_nodes.len() > 1;
         self.repeated_runs += block.runs.len() - block.cells.len();

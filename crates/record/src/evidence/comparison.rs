@@ -1,11 +1,11 @@
 //! The comparison that a plan asks for: its result as data, and its ratio so far by the model of noise.
 
-use super::recorded::push;
-use super::{MARGIN, Names, side};
+use super::recorded::{Identities, push};
+use super::{MARGIN, side};
 use crate::journal::{
     AskedMetric, ComparisonDesign, ComparisonFound, ComparisonProgress, RunRecord, ServerRecord, State,
 };
-use crate::table::{Measure, Points, TableBuilder, Workload};
+use crate::table::{Measure, Points, TableBuilder};
 use vsweep_answer::{
     BrokenServer, ComparisonInput, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare,
 };
@@ -33,9 +33,11 @@ pub fn ratio_so_far(compared: &ComparisonDesign, state: &State) -> Option<Estima
         better: asked.member.better,
     };
     let points = Points::of(&table);
-    let both = side(&points, &[measure], &Servers(&runs), state.known_noise(), &|_| {
-        String::new()
-    });
+    let names = Identities {
+        runs: &runs,
+        points: &points,
+    };
+    let both = side(&points, &[measure], &names, state.known_noise(), &|_| String::new());
     let found = compare(&ComparisonInput {
         base: &both,
         new: &both,
@@ -44,23 +46,6 @@ pub fn ratio_so_far(compared: &ComparisonDesign, state: &State) -> Option<Estima
         limits: Vec::new(),
     });
     Some(found.points.first()?.ratio)
-}
-
-/// Names the config of a row by its server. All rows have the same load and workload.
-struct Servers<'a>(&'a [&'a RunRecord]);
-
-impl Names for Servers<'_> {
-    fn config(&self, row: usize) -> String {
-        self.0[row].server.to_string()
-    }
-
-    fn load(&self, _: usize) -> String {
-        String::new()
-    }
-
-    fn workload(&self, _: &Workload<'_>) -> String {
-        String::new()
-    }
 }
 
 /// Returns the comparison of a record, or `None` if its plan asks for none.

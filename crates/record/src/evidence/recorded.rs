@@ -78,9 +78,9 @@ impl JournalSources<'_> {
 }
 
 /// Internal names that distinguish configs, loads and workloads.
-struct Identities<'a> {
-    runs: &'a [&'a RunRecord],
-    points: &'a Points<'a>,
+pub(super) struct Identities<'a> {
+    pub runs: &'a [&'a RunRecord],
+    pub points: &'a Points<'a>,
 }
 
 impl Names for Identities<'_> {

@@ -55,7 +55,8 @@ impl Grid {
             taken: Position::default(),
             dropped: BTreeSet::new(),
         };
-        let repeats = schedule.repeats_first(start);
+        // If the first point is measured again at the end of a start, that shows a drift.
+        let repeats = schedule.plan.repeat_first && !start.is_alone();
         let first = repeats.then(|| grid.ids(schedule, 0).next()).flatten();
         Grid {
             repeated: first.map(|(place, _)| place),
@@ -194,8 +195,9 @@ impl Grid {
 
 /// Returns true if a run remains.
 fn is_open(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
-    !is_settled(state.outcome(point, slot, run), schedule.retry_failed)
-        && is_wanted(&schedule.plan.runs, point, slot, run, state)
+    let outcome = state.outcome(point, slot, run);
+    let is_settled = outcome.is_some_and(|outcome| outcome != Outcome::Failed || !schedule.retry_failed);
+    !is_settled && is_wanted(&schedule.plan.runs, point, slot, run, state)
 }
 
 /// Returns true if a run remains and no interval can make it unnecessary. Repetitions beyond the least number are sure only one at a time,
@@ -207,11 +209,6 @@ fn is_sure(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: 
         state.outcome(point, slot, run).is_some() && !is_imagined()
     };
     is_open(schedule, point, slot, run, state) && (!(runs.least()..runs.most()).contains(&run) || is_measured(run - 1))
-}
-
-/// Returns true if a run with this outcome need not be measured again.
-fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
-    outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
 }
 
 /// Returns true if a run is owed: it is measured whatever the intervals are.

@@ -179,11 +179,6 @@ impl<'a> Schedule<'a> {
         all.starts().all(|start| !all.has_group(&start, state))
     }
 
-    /// True if the first point is measured again at the end of a start, which shows a drift.
-    pub(super) fn repeats_first(self, start: &Start) -> bool {
-        self.plan.repeat_first && !start.is_alone()
-    }
-
     /// Returns true if the plan asks for an optimisation that is not recorded yet. Until then, the starts that it wants are not known.
     fn is_to_begin(self, state: &State) -> bool {
         needs_predictions(self.plan, self.matrix, state.optimization())

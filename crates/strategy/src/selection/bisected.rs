@@ -85,20 +85,20 @@ impl Bisection {
             return Ok(BisectionResult::Unstartable);
         };
         let is_spent = self.results.len() >= self.max_starts;
-        let is_compared = ends.iter().all(|end| self.starts(*end) > 0);
+        let [old, new] = ends.map(|end| self.starts(end));
         let is_searching = self
             .results
             .iter()
             .any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
-        if !is_compared && is_spent {
+        if old.min(new) == 0 && is_spent {
             return Ok(BisectionResult::Unstartable);
         }
-        if let Some(end) = self.missing_at_ends(ends).filter(|_| !is_spent) {
-            return Err(end);
+        if old.min(new) < FEWEST_AT_END && !is_spent {
+            return Err(self.next_end(ends));
         }
         let posterior = self.posterior(ends);
         if !is_searching && posterior.doubt > DOUBT {
-            return match self.starts(ends[0]) < MOST_AT_END && !is_spent {
+            return match old < MOST_AT_END && !is_spent {
                 true => Err(self.next_end(ends)),
                 false => Ok(BisectionResult::Unchanged(posterior.change)),
             };
@@ -129,12 +129,6 @@ impl Bisection {
         let old = (0..self.entries).find(is_end)?;
         let new = (0..self.entries).rev().find(is_end)?;
         (old < new).then_some([old, new])
-    }
-
-    /// Returns the end that must be measured before the two can be compared.
-    fn missing_at_ends(&self, ends: [usize; 2]) -> Option<usize> {
-        let [old, new] = ends.map(|end| self.starts(end));
-        (old.min(new) < FEWEST_AT_END).then(|| self.next_end(ends))
     }
 
     /// Returns the end to measure next, in the order ABBA.

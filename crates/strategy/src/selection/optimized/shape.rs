@@ -31,8 +31,8 @@ const SIGNAL_SPREAD: f64 = 0.7;
 const START_SD: f64 = 0.02;
 /// Amount by which the logarithms of lengths are larger for a value that changes steadily.
 const STEADY: f64 = 1.25;
-/// Standard deviation of the common level, around the mean of what was measured.
-const LEVEL_SD: f64 = 0.5;
+/// Variance of the common level, around the mean of what was measured.
+pub(super) const LEVEL_VARIANCE: f64 = 0.25;
 
 impl Shape {
     /// Returns the shape before anything was measured, with effects of size `signal`.
@@ -98,11 +98,6 @@ impl Shape {
     /// Variance of the effect that belongs to a candidate alone.
     pub(super) fn own_variance(&self) -> f64 {
         (2.0 * self.0[OWN]).exp()
-    }
-
-    /// Variance of the common level.
-    pub(super) fn level_variance() -> f64 {
-        LEVEL_SD * LEVEL_SD
     }
 
     pub(super) fn length(&self, axis: usize) -> f64 {

@@ -1,7 +1,7 @@
 //! The values of all candidates as a Gaussian process, given the trials. The sizes of effects (together: a shape) are drawn from their
 //! posterior, so that estimates include the uncertainty of the sizes.
 
-use super::shape::{Shape, Variances};
+use super::shape::{LEVEL_VARIANCE, Shape, Variances};
 use super::sites::{Datum, Site, sites};
 use super::space::Space;
 use crate::stats::{Cholesky, Random, dot};
@@ -151,7 +151,7 @@ impl<'a> Data<'a> {
     fn common(&self, of: [usize; 2]) -> f64 {
         let [a, b] = of.map(|at| self.expected_factor.1 * self.expected[at]);
         let [one, other] = of.map(|at| self.constant_slopes.get(at).map_or(&[][..], Vec::as_slice));
-        Shape::level_variance() + a * b + dot(one, other)
+        LEVEL_VARIANCE + a * b + dot(one, other)
     }
 
     /// Returns the sites. Each replaces an observation by a normal one of the difference from the prior mean. The variance of a site of

@@ -95,9 +95,9 @@ impl Range {
             (ln.exp() * size, -off * off / 2.0)
         };
         let start = |root: f64| {
-            let deviation = root * root;
+            let part = root * root / prior.start;
             // Equal steps of the root are steps of the deviation whose width is proportional to the root.
-            (deviation * size, half_normal(deviation / prior.start) + root.ln())
+            (root * root * size, -part * part / 2.0 + root.ln())
         };
         let node = |part: f64| (part * prior.node * size, -part * part / 2.0);
         Grid {
@@ -128,9 +128,4 @@ impl Range {
 /// Returns the middles of `count` equal parts of a range.
 fn middles((low, high): (f64, f64), count: usize) -> impl Iterator<Item = f64> {
     (0..count).map(move |at| low + (high - low) * (at as f64 + 0.5) / count as f64)
-}
-
-/// Returns the logarithm of the density of a half-normal distribution at `part` of its scale, up to a constant.
-fn half_normal(part: f64) -> f64 {
-    -part * part / 2.0
 }

@@ -43,7 +43,9 @@ impl State {
                 .iter()
                 .filter(|(_, before)| its.differences_from(before).is_some());
             let mut replaced = replaced.map(|(_, before)| before);
-            replaced.any(|before| now.differences_from(before).is_none() || !self.has_result_on(last))
+            let mut done = self.attempts_with(RunStatus::Done);
+            let is_measured = done.any(|run| run.launch == Some(last.launch));
+            replaced.any(|before| now.differences_from(before).is_none() || !is_measured)
         });
         match is_in_turn {
             true => ServerMatch::InTurn(differences),
@@ -108,11 +110,6 @@ impl State {
         };
         let of_line = self.recorded().filter(is_retired_by_line);
         of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()
-    }
-
-    fn has_result_on(&self, launched: &LaunchRecord) -> bool {
-        self.attempts_with(RunStatus::Done)
-            .any(|run| run.launch == Some(launched.launch))
     }
 }
 

@@ -27,7 +27,7 @@ const BATCH_BYTES: usize = 1 << 20;
 const MANY_LINES: usize = 64;
 
 /// A journal as far as it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reader {
     pub path: PathBuf,
     pub nonce: Nonce,
@@ -101,16 +101,7 @@ impl Reader {
         Some(Reader {
             path: path.to_path_buf(),
             nonce,
-            damage: Vec::new(),
-            more_damage: 0,
-            doubtful: Vec::new(),
-            offset: 0,
-            lines: 0,
-            sums: Vec::new(),
-            wanted: BTreeMap::new(),
-            damaged: 0,
-            is_of_newer_minor: false,
-            has_endless_line: false,
+            ..Reader::default()
         })
     }
 

@@ -19,7 +19,7 @@ use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, ExplorationRun, Found, Probe};
 
 /// One try at a run and its result, or a run that was given up untried.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRecord {
     /// The point.
     pub point: PointId,
@@ -63,9 +63,10 @@ pub struct RunRecord {
 }
 
 /// Status of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RunStatus {
     /// It has no result: it was interrupted, or is in progress.
+    #[default]
     Open,
     /// It has a result.
     Done,
@@ -105,17 +106,13 @@ impl RunRecord {
             params: Arc::new(started.params),
             combo: started.combo.map(Arc::from),
             tried: true,
-            ruled_out: None,
             after: started.search.as_ref().map(|link| link.after),
             search: started.search.map(|link| link.id),
             rank,
-            finished_at: String::new(),
             as_recorded: (result.outcome, result.validity),
             result: Box::new(result),
-            status: RunStatus::Open,
-            finished: None,
-            index: 0,
             anew: started.anew,
+            ..RunRecord::default()
         }
     }
 

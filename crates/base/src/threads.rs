@@ -15,7 +15,7 @@ pub fn cores() -> usize {
 pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let made = Mutex::new(Vec::new());
-    on_threads(most.min(items.len()), || {
+    let perform = || {
         let mut batch = Vec::new();
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(item) = items.get(at)
@@ -23,20 +23,16 @@ pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + 
             batch.push((at, work(item)));
         }
         made.lock().unwrap_or_else(PoisonError::into_inner).append(&mut batch);
+    };
+    thread::scope(|scope| {
+        // If one thread is refused, the next would be, too.
+        let mut more = 1..most.min(items.len());
+        let _ = more.try_for_each(|_| Builder::new().spawn_scoped(scope, &perform).map(drop));
+        perform();
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(at, _)| *at);
     made.into_iter().map(|(_, done)| done).collect()
-}
-
-/// Performs the same work on this thread and on up to `most - 1` others, and returns when all have ended. A panic on one of them is passed
-/// on.
-pub fn on_threads(most: usize, work: impl Fn() + Sync) {
-    thread::scope(|scope| {
-        // If one thread is refused, the next would be, too.
-        let _ = (1..most).try_for_each(|_| Builder::new().spawn_scoped(scope, &work).map(drop));
-        work();
-    });
 }
 
 /// Performs two pieces of work, at the same time if the system allows another thread now. A panic of either is passed on.

@@ -3,7 +3,7 @@
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
 use vsweep_strategy::selection::{Arm, Logs, Member, PairStart, PairedComparison, PairedOutcome, Placement};
-use vsweep_strategy::stats::{ALPHA, Better, Margin, RunPrior, Start, Verdict, estimate};
+use vsweep_strategy::stats::{ALPHA, Better, Estimate, Margin, RunPrior, Start, Verdict, estimate};
 
 fn member() -> Member {
     Member {
@@ -280,9 +280,17 @@ fn welch(base: &[f64], new: &[f64]) -> bool {
         let starts: Vec<Start> = values.iter().filter_map(|value| Start::of(&[*value])).collect();
         estimate(&starts, RunPrior::TYPICAL)
     };
-    let ratio = side(new).zip(side(base)).map(|(new, base)| new.minus(base));
+    let ratio = side(new).zip(side(base)).and_then(|(new, base)| difference(new, base));
     let interval = ratio.and_then(|ratio| ratio.interval(ALPHA));
     interval.is_some_and(|interval| !interval.contains(0.0))
+}
+
+/// Returns the difference of two independent estimates, with the degrees of freedom of Welch (1947) and Satterthwaite (1946).
+fn difference(new: Estimate, base: Estimate) -> Option<Estimate> {
+    let (a, b) = (new.error?, base.error?);
+    let (va, vb) = (a.standard.powi(2), b.standard.powi(2));
+    let freedom = (va + vb).powi(2) / (va.powi(2) / a.freedom + vb.powi(2) / b.freedom);
+    Some(Estimate::new(new.log - base.log, (va + vb).sqrt(), freedom))
 }
 
 /// Mann-Whitney's test by the normal approximation with continuity correction. There are no ties.

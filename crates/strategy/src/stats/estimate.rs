@@ -36,11 +36,6 @@ impl Interval {
         self.low <= log && log <= self.high
     }
 
-    /// Returns true if the two intervals have a value in common.
-    pub fn overlaps(self, other: Interval) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     /// Returns the ends of the interval as plain values or ratios.
     pub fn exp(self) -> (f64, f64) {
         (self.low.exp(), self.high.exp())
@@ -87,24 +82,5 @@ impl Estimate {
             0.0 => 0.0,
             standard => student_two_sided(distance / standard, error.freedom),
         })
-    }
-
-    /// Returns this estimate minus an independent one, with the degrees of freedom of Welch (1947) and Satterthwaite (1946).
-    pub fn minus(self, other: Estimate) -> Estimate {
-        let error = self.error.zip(other.error).map(|(a, b)| {
-            let (va, vb) = (a.standard.powi(2), b.standard.powi(2));
-            let freedom = match va + vb {
-                0.0 => a.freedom + b.freedom,
-                sum => sum.powi(2) / (va.powi(2) / a.freedom + vb.powi(2) / b.freedom),
-            };
-            Error {
-                standard: (va + vb).sqrt(),
-                freedom,
-            }
-        });
-        Estimate {
-            log: self.log - other.log,
-            error,
-        }
     }
 }

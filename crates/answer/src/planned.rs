@@ -7,7 +7,7 @@ use vsweep_base::cause::Cause;
 use vsweep_strategy::stats::{RequirementVerdict, Verdict};
 
 /// The result of the plan's comparison, as far as it has one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedComparison {
     /// Names of the servers, in order: the base or the old end of the axis comes first.
     pub servers: Vec<String>,

@@ -53,11 +53,7 @@ pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
     let compared = state.compared()?;
     let mut found = PlannedComparison {
         servers: compared.entrants.iter().map(|entrant| entrant.name.clone()).collect(),
-        ended: false,
-        starts: 0,
-        broken: None,
-        findings: Vec::new(),
-        change: None,
+        ..PlannedComparison::default()
     };
     if let ComparisonProgress::Ended(conclusion) = compared.progress(state, &|_, _| false) {
         found.ended = true;

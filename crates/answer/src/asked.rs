@@ -91,31 +91,28 @@ pub struct FrontierQuestion {
 impl Question {
     /// Asks for the config with the highest figure of a metric that adds up over servers, such as throughput.
     pub fn highest(metric: &str) -> Question {
-        Question::of(
-            &format!("highest {metric}"),
-            Goal::Metric {
-                name: metric.to_owned(),
-                adds_up: true,
-            },
-        )
+        let goal = Goal::Metric {
+            name: metric.to_owned(),
+            adds_up: true,
+        };
+        Question::of(format!("highest {metric}"), "", goal)
     }
 
     /// Asks for the config that holds the highest load, in whole users, by the searches for a target.
     pub fn highest_load(target: &str) -> Question {
-        Question::of(
-            target,
-            Goal::Load {
-                target: target.to_owned(),
-                parameter: "max_concurrency".to_owned(),
-                unit: 1.0,
-            },
-        )
+        let goal = Goal::Load {
+            target: target.to_owned(),
+            parameter: "max_concurrency".to_owned(),
+            unit: 1.0,
+        };
+        Question::of(target.to_owned(), "", goal)
     }
 
-    fn of(name: &str, goal: Goal) -> Question {
+    /// Asks a question about all points of a workload, without targets and effects.
+    pub fn of(name: String, workload: &str, goal: Goal) -> Question {
         Question {
-            name: name.to_owned(),
-            workload: String::new(),
+            name,
+            workload: workload.to_owned(),
             load: None,
             load_of: None,
             goal,

@@ -108,19 +108,12 @@ fn of_load(evidence: &Evidence<'_>, target: &str, workload: &str) -> Question {
         .searches()
         .next()
         .map_or(Vary::MaxConcurrency, |record| record.started.vary);
-    Question {
-        name: format!("Target {target}"),
-        workload: workload.to_owned(),
-        load: None,
-        load_of: None,
-        goal: Goal::Load {
-            target: target.to_owned(),
-            parameter: vary.name().to_owned(),
-            unit: if vary == Vary::MaxConcurrency { 1.0 } else { 0.0 },
-        },
-        targets: Vec::new(),
-        effects: Vec::new(),
-    }
+    let goal = Goal::Load {
+        target: target.to_owned(),
+        parameter: vary.name().to_owned(),
+        unit: if vary == Vary::MaxConcurrency { 1.0 } else { 0.0 },
+    };
+    Question::of(format!("Target {target}"), workload, goal)
 }
 
 fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target]) -> Vec<Question> {
@@ -134,17 +127,16 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
     let latency = MetricSet::measured(evidence.points, workload)[1];
     let effects = [Some(throughput), latency].into_iter().flatten();
     let effects = effects.map(str::to_owned).collect_vec();
-    let question = |name: &str, metric: &str, adds_up: bool| Question {
-        name: name.to_owned(),
-        workload: evidence.names.workload(workload),
-        load: None,
-        load_of: None,
-        goal: Goal::Metric {
+    let question = |name: &str, metric: &str, adds_up: bool| {
+        let goal = Goal::Metric {
             name: metric.to_owned(),
             adds_up,
-        },
-        targets: targets.to_vec(),
-        effects: effects.clone(),
+        };
+        Question {
+            targets: targets.to_vec(),
+            effects: effects.clone(),
+            ..Question::of(name.to_owned(), &evidence.names.workload(workload), goal)
+        }
     };
     let per_gpu = question("Most throughput per GPU", PER_GPU, false);
     let asks_per_gpu = metric_set.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);

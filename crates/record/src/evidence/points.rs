@@ -310,10 +310,9 @@ fn versions<'a>(evidence: &Evidence<'a>) -> BTreeSet<(&'a ServerId, &'a str, Non
     let rows = evidence.points.points.iter().flat_map(|point| &point.used);
     let of_row = |row: &usize| {
         let run: &'a RunRecord = evidence.runs.get(*row)?;
-        let launch = run.launch?;
-        let mut launches = evidence.state.launches_of(&run.server).iter();
-        let ready = launches.find(|launched| launched.launch == launch)?.ready.as_ref()?;
-        Some((&run.server, ready.version.as_deref()?, launch.session))
+        let launched = evidence.state.launched(run)?;
+        let version = launched.ready.as_ref()?.version.as_deref()?;
+        Some((&run.server, version, launched.launch.session))
     };
     rows.filter_map(of_row).collect()
 }

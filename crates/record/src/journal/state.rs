@@ -301,10 +301,7 @@ impl State {
     /// Returns the last run without a result on each launch that has not ended. The run is in progress, unless its session was killed.
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
         let open = self.attempts_with(RunStatus::Open);
-        let is_up = |record: &&RunRecord| {
-            let mut launches = self.launches_of(&record.server).iter();
-            launches.any(|launched| Some(launched.launch) == record.launch && launched.exited_at.is_none())
-        };
+        let is_up = |record: &&RunRecord| self.launched(record).is_some_and(|own| own.exited_at.is_none());
         let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
         for record in open.filter(is_up) {
             last.insert(record.launch, record);
@@ -320,6 +317,12 @@ impl State {
     /// Returns the launches of a server, oldest first.
     pub fn launches_of(&self, server: &ServerId) -> &[LaunchRecord] {
         self.servers.get(server).map_or(&[], |record| &record.launches)
+    }
+
+    /// Returns the launch on which a run was measured.
+    pub fn launched(&self, run: &RunRecord) -> Option<&LaunchRecord> {
+        let mut launches = self.launches_of(&run.server).iter();
+        launches.find(|launched| Some(launched.launch) == run.launch)
     }
 
     /// Returns the total duration of a server's launches for a start, in seconds: the recorded times until they ended, or the times until

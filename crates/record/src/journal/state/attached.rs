@@ -57,18 +57,13 @@ impl State {
     /// a launch. All connections to one process, in any session, count as the first of them.
     pub fn launch_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
-        let launches = self.launches_of(&run.server);
-        let own = launches.iter().find(|launched| launched.launch == launch);
+        let own = self.launched(run).and_then(LaunchRecord::identity);
         let is_same_process = |launched: &&LaunchRecord| {
-            let both = own.and_then(LaunchRecord::identity).zip(launched.identity());
+            let both = own.zip(launched.identity());
             both.is_some_and(|(own, other)| other.is_same_start(own))
         };
-        Some(
-            launches
-                .iter()
-                .find(is_same_process)
-                .map_or(launch, |first| first.launch),
-        )
+        let first = self.launches_of(&run.server).iter().find(is_same_process);
+        Some(first.map_or(launch, |first| first.launch))
     }
 
     /// Returns the servers of [`State::runs`], each with the event of every launch that measured one of them and became ready.

@@ -38,9 +38,7 @@ impl State {
 
     /// Returns the failure of the server if it died under this run. The last run that was begun on a launch is the one under which it died.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
-        let launch = run.launch?;
-        let launches = self.launches_of(&run.server);
-        let launched = launches.iter().rfind(|launched| launched.launch == launch)?;
+        let launched = self.launched(run)?;
         let cause = launched.exit.cause.filter(|_| launched.ready.is_some())?;
         let on_launch = self.attempts.iter().filter(|other| other.launch == run.launch);
         let is_last = on_launch.map(|other| other.rank).max() == Some(run.rank);

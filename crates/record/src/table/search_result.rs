@@ -21,27 +21,20 @@ pub struct SearchResult<'a> {
 
 /// Returns the result of each target of each search, in the order in which the searches began.
 pub fn search_results(state: &State) -> Vec<SearchResult<'_>> {
-    let searches = grouped(state.searches(), |one, other| {
-        one.started.search == other.started.search
-    });
+    let mut searches: Vec<Vec<&SearchRecord>> = Vec::new();
+    for record in state.searches() {
+        let is_same = |starts: &&mut Vec<&SearchRecord>| starts[0].started.search == record.started.search;
+        match searches.iter_mut().find(is_same) {
+            Some(starts) => starts.push(record),
+            None => searches.push(vec![record]),
+        }
+    }
     let all = searches.into_iter().flat_map(|mut starts| {
         starts.sort_by_key(|record| record.started.slot);
         let targets = starts[0].started.targets.iter();
         targets.map(move |target| SearchResult::new(starts.clone(), target, state))
     });
     all.collect()
-}
-
-/// Groups items that are alike, in the order of the first item of each group.
-fn grouped<T>(all: impl IntoIterator<Item = T>, are_alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
-    let mut groups: Vec<Vec<T>> = Vec::new();
-    for one in all {
-        match groups.iter_mut().find(|group| are_alike(&group[0], &one)) {
-            Some(group) => group.push(one),
-            None => groups.push(vec![one]),
-        }
-    }
-    groups
 }
 
 impl<'a> SearchResult<'a> {

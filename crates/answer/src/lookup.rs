@@ -58,18 +58,13 @@ impl Answer {
 
 /// Returns the indices of the questions whose winners are recommended.
 pub(crate) fn leading(questions: &[QuestionAnswer]) -> Vec<usize> {
-    let all = || questions.iter().enumerate();
+    let has_load = questions.iter().any(QuestionAnswer::is_load);
     let mut workloads: BTreeSet<&str> = BTreeSet::new();
-    match questions.iter().any(QuestionAnswer::is_load) {
-        true => all()
-            .filter(|(_, answered)| answered.is_load())
-            .map(|(at, _)| at)
-            .collect(),
-        false => all()
-            .filter(|(_, answered)| workloads.insert(&answered.workload))
-            .map(|(at, _)| at)
-            .collect(),
-    }
+    let is_leading = |at: &usize| match has_load {
+        true => questions[*at].is_load(),
+        false => workloads.insert(&questions[*at].workload),
+    };
+    (0..questions.len()).filter(is_leading).collect()
 }
 
 impl QuestionAnswer {

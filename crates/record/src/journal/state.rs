@@ -235,7 +235,10 @@ impl State {
     /// Returns true if a search for a workload asked for a run on this server at this load, all three named as in an answer.
     pub fn is_probe_of(&self, run: &RunRecord, workload: &str, server: &str, load: &str) -> bool {
         let search = run.search.as_ref().and_then(|search| self.latest_search(search));
-        run.is_probe_of(server, load) && search.is_some_and(|search| search.started.workload() == workload)
+        let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
+        *run.server.0 == *server
+            && run.probe().is_some_and(is_at)
+            && search.is_some_and(|search| search.started.workload() == workload)
     }
 
     /// Returns the searches that have begun and are still in the plan, oldest first; one record for each start on which a search has begun.

@@ -196,12 +196,6 @@ impl RunRecord {
         }
     }
 
-    /// Returns true if a search asked for the run on this server at this load, both as an answer writes them.
-    pub(super) fn is_probe_of(&self, server: &str, load: &str) -> bool {
-        let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
-        *self.server.0 == *server && self.probe().is_some_and(is_at)
-    }
-
     /// Returns the load and the figures, if an exploration asked.
     pub fn level(&self) -> Option<&ExplorationRun> {
         match &self.learned {

@@ -106,7 +106,8 @@ pub fn create_folder_in(root: &Path, folder: &Path) -> Result<()> {
     create_folder(folder)
 }
 
-fn sync_folder_of(path: &Path) -> Result<()> {
+/// Syncs the folder that a file or folder is in, so that its entry there lasts.
+pub fn sync_folder_of(path: &Path) -> Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 use vsweep_base::error::{Error, Result, remedy};
+use vsweep_base::files::sync_folder_of;
 
 /// A journal that only this process writes.
 #[derive(Debug)]
@@ -31,9 +32,7 @@ impl Log {
         let path = folder.join(format!("{nonce}.jsonl"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = file.map_err(Error::io("create", &path))?;
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(Error::io("sync", folder))?;
+        sync_folder_of(&path)?;
         Ok(Log {
             file,
             path,

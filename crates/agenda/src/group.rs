@@ -69,12 +69,11 @@ impl Schedule<'_> {
         let explorations: Vec<LoadExploration> = self.explorations(start, state).collect();
         let has_work = grid.is_some() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
-            server: start.server.clone(),
-            slot: start.slot,
             proposed: start.proposed,
             grid,
             searches,
             explorations,
+            ..Group::of(start.server.clone(), start.slot)
         })
     }
 

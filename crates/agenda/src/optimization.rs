@@ -54,10 +54,7 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
         .iter()
         .map(|(results, error)| (results.and_then(|results| shares.join(results)), *error));
     let trials: Vec<(Option<Trial>, f64)> = trials.collect();
-    let values = trials.iter().filter_map(|(trial, _)| match trial {
-        Some(Trial::Measured { ln_value, .. }) => Some(*ln_value),
-        _ => None,
-    });
+    let values = trials.iter().filter_map(|(trial, _)| trial.as_ref()?.ln_value());
     let worst = values.fold(f64::INFINITY, f64::min);
     let error_factor = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
     let predicted = |(trial, error): &(Option<Trial>, f64)| {

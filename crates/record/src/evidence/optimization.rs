@@ -315,9 +315,7 @@ impl Shares {
         let mut best: BTreeMap<String, Option<f64>> = BTreeMap::new();
         for (workload, trial) in starts.into_iter().flatten() {
             let best = best.entry(workload.clone()).or_default();
-            if let Trial::Measured { ln_value, .. } = trial {
-                *best = Some(best.map_or(*ln_value, |best| best.max(*ln_value)));
-            }
+            *best = best.iter().copied().chain(trial.ln_value()).reduce(f64::max);
         }
         Shares { best }
     }

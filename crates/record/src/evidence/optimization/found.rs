@@ -140,10 +140,8 @@ impl OptimizationProgress<'_> {
     /// measured on the server's starts.
     fn prediction_error(&self) -> Option<f64> {
         let errors = (0..self.record.contestants.len()).filter_map(|at| {
-            let measured = self.begun_of(at).into_iter().filter_map(|start| match start.result? {
-                (Trial::Measured { ln_value, .. }, _) => Some(ln_value),
-                _ => None,
-            });
+            let begun = self.begun_of(at).into_iter();
+            let measured = begun.filter_map(|start| start.result?.0.ln_value());
             let measured: Vec<f64> = measured.collect();
             let mean = measured.iter().sum::<f64>() / measured.len() as f64;
             Some((mean - self.predicted(at)?.ln_value).abs()).filter(|error| error.is_finite())

@@ -214,6 +214,14 @@ pub enum Trial {
 }
 
 impl Trial {
+    /// Returns the logarithm of its value, if it was measured.
+    pub fn ln_value(&self) -> Option<f64> {
+        match self {
+            Trial::Measured { ln_value, .. } => Some(*ln_value),
+            _ => None,
+        }
+    }
+
     /// Returns the logarithm of the largest value that it allows; `None` if nothing bounds the value, or if there is none.
     pub fn upper(&self) -> Option<f64> {
         match self {

@@ -181,10 +181,7 @@ impl Optimized {
             true => SPREAD_PREDICTED,
             false => (self.space.len() + 3).clamp(SPREAD.0, SPREAD.1),
         };
-        let useful = self
-            .trials
-            .iter()
-            .filter(|(_, trial)| matches!(trial, Trial::Measured { .. }));
+        let useful = self.trials.iter().filter_map(|(_, trial)| trial.ln_value());
         if useful.count() + busy.len() >= wanted || started.len() >= 2 * wanted {
             return None;
         }
@@ -325,19 +322,13 @@ impl Optimized {
 
     /// Returns the candidates that were measured, in order. They are few, so a search for the best needs to look only at them.
     pub(super) fn measured(&self) -> BTreeSet<usize> {
-        let measured = self
-            .trials
-            .iter()
-            .filter(|(_, trial)| matches!(trial, Trial::Measured { .. }));
+        let measured = self.trials.iter().filter(|(_, trial)| trial.ln_value().is_some());
         measured.map(|(at, _)| *at).collect()
     }
 
     /// Returns the mean over the starts on which a candidate was measured; `None` if there are none.
     pub(super) fn measured_mean(&self, candidate: usize) -> Option<f64> {
-        let values = self.trials_of(candidate).filter_map(|trial| match trial {
-            Trial::Measured { ln_value, .. } => Some(*ln_value),
-            _ => None,
-        });
+        let values = self.trials_of(candidate).filter_map(Trial::ln_value);
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
         (count > 0.0).then(|| sum / count)
     }

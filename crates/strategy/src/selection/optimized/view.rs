@@ -43,10 +43,7 @@ pub(super) struct View {
 impl View {
     /// Returns the view after some trials.
     pub(super) fn of(space: &Space, candidates: &[Candidate], trials: &[(usize, Trial)]) -> View {
-        let values = trials.iter().filter_map(|(_, trial)| match trial {
-            Trial::Measured { ln_value, .. } => Some(*ln_value),
-            _ => None,
-        });
+        let values = trials.iter().filter_map(|(_, trial)| trial.ln_value());
         let top = values.fold(f64::NEG_INFINITY, f64::max);
         let observed: Vec<(usize, Datum)> = trials
             .iter()

@@ -29,23 +29,18 @@ const CLEAR: f64 = 0.01;
 const VAGUE: f64 = 1.0;
 
 /// Returns the probabilities of all candidates.
-pub(super) fn feasibility<'a>(
-    space: &Space,
-    candidates: &[Candidate],
-    trials: impl Iterator<Item = (usize, &'a Trial)> + Clone,
-) -> Vec<Feasibility> {
-    let fits = trials.clone().filter_map(|(at, trial)| match trial {
+pub(super) fn feasibility(space: &Space, candidates: &[Candidate], trials: &[(usize, Trial)]) -> Vec<Feasibility> {
+    let fits = trials.iter().filter_map(|(at, trial)| match trial {
         Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } | Trial::Unmet => {
-            Some((at, Datum::Below(0.0, CLEAR)))
+            Some((*at, Datum::Below(0.0, CLEAR)))
         }
-        Trial::DidNotFit => Some((at, Datum::Above(0.0, CLEAR))),
+        Trial::DidNotFit => Some((*at, Datum::Above(0.0, CLEAR))),
         Trial::Failed => None,
     });
-    let tried = trials.clone();
-    let meets = trials.filter_map(|(at, trial)| match trial {
-        Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Datum::Below(0.0, CLEAR))),
-        Trial::Unmet => Some((at, Datum::Above(0.0, CLEAR))),
-        Trial::Failed => Some((at, Datum::Above(0.0, VAGUE))),
+    let meets = trials.iter().filter_map(|(at, trial)| match trial {
+        Trial::Measured { .. } | Trial::Beaten { .. } => Some((*at, Datum::Below(0.0, CLEAR))),
+        Trial::Unmet => Some((*at, Datum::Above(0.0, CLEAR))),
+        Trial::Failed => Some((*at, Datum::Above(0.0, VAGUE))),
         Trial::Undecided { .. } | Trial::DidNotFit => None,
     });
     let fits = below(space, needs(candidates), distinct(fits));
@@ -53,10 +48,10 @@ pub(super) fn feasibility<'a>(
     let pairs = fits.into_iter().zip(meets);
     let mut works: Vec<Feasibility> = pairs.map(|(fits, meets)| Feasibility { fits, meets }).collect();
     // Candidates whose starts gave no value are not tried again, so they cannot be the best.
-    for (at, trial) in tried {
+    for (at, trial) in trials {
         match trial {
-            Trial::DidNotFit => works[at].fits = 0.0,
-            Trial::Failed | Trial::Unmet => works[at].meets = 0.0,
+            Trial::DidNotFit => works[*at].fits = 0.0,
+            Trial::Failed | Trial::Unmet => works[*at].meets = 0.0,
             Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } => {}
         }
     }

@@ -199,8 +199,7 @@ impl Optimized {
 
     /// Returns the probability that each candidate works.
     fn works(&self) -> Vec<f64> {
-        let trials = self.trials.iter().map(|(at, trial)| (*at, trial));
-        let works = super::feasibility::feasibility(&self.space, &self.candidates, trials);
+        let works = super::feasibility::feasibility(&self.space, &self.candidates, &self.trials);
         works.iter().map(|works| works.fits * works.meets).collect()
     }
 

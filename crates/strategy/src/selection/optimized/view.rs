@@ -87,7 +87,7 @@ impl View {
             observed,
             surfaces: Vec::new(),
             beliefs: Vec::new(),
-            feasibility: feasibility(space, candidates, trials.iter().map(|(at, trial)| (*at, trial))),
+            feasibility: feasibility(space, candidates, trials),
         };
         let seen = view.observed.len() as f64;
         let fitted = seen.min(FITTED as f64);

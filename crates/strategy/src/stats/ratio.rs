@@ -3,7 +3,6 @@
 use super::class::split_class;
 use super::estimate::{Estimate, Interval};
 use serde::{Deserialize, Serialize};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -52,14 +51,6 @@ impl Better {
         }
     }
 
-    /// The order of two values, the better one first.
-    pub fn order(self, one: f64, other: f64) -> Ordering {
-        match self {
-            Better::Higher => other.total_cmp(&one),
-            Better::Lower => one.total_cmp(&other),
-        }
-    }
-
     /// True if one value is better than another.
     pub fn prefers(self, one: f64, other: f64) -> bool {
         match self {
@@ -94,10 +85,7 @@ impl Better {
 
 impl fmt::Display for Better {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Better::Higher => "higher",
-            Better::Lower => "lower",
-        })
+        self.serialize(f)
     }
 }
 

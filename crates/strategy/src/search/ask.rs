@@ -314,8 +314,8 @@ impl View<'_> {
 
     /// Returns true if the boundary is within the tolerance above `value`, or as near as the remaining runs are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
-        let has_top = !self.is_unbounded();
-        has_top && (self.is_near(value, self.upper_end()) || self.runs_so_far() as f64 >= self.patience())
+        let is_near = self.upper_end() < self.tolerance_end(value);
+        !self.is_unbounded() && (is_near || self.runs_so_far() as f64 >= self.patience())
     }
 
     /// Returns true if every run that missed the target was disturbed, or if the highest runs were bursts, so that nothing bounds the limit
@@ -332,11 +332,6 @@ impl View<'_> {
     /// Returns the upper end of the boundary's interval.
     fn upper_end(&self) -> f64 {
         self.boundary.quantile(1.0 - RISK_ABOVE)
-    }
-
-    /// Returns true if an answer of `value` is as near to a boundary as requested.
-    fn is_near(&self, value: f64, boundary: f64) -> bool {
-        boundary < self.tolerance_end(value)
     }
 
     /// Returns the end of the tolerance of an answer of `value`: the answer is as near as requested to every boundary below this load.

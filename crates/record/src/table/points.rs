@@ -1,7 +1,7 @@
 //! Runs grouped into points: how many succeeded, whether their figures are valid, and the median and spread of every figure.
 
 use super::marks::Mark;
-use super::statistics::steadiness::{Disagreement, Drift, disagreement, disagreements, drifting};
+use super::statistics::steadiness::{Disagreement, Drift, disagreements, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table, normal};
 use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
@@ -135,7 +135,8 @@ impl<'t> Points<'t> {
 
     /// Returns the figure in which the runs of a point disagree most, if there is one.
     pub fn disagreement(&self, point: &Point) -> Option<Disagreement> {
-        disagreement(self.runs, &point.used)
+        let figures = disagreements(self.runs, &point.used).into_iter();
+        figures.max_by(|a, b| a.excess.total_cmp(&b.excess))
     }
 
     /// Returns a parameter of a point.

@@ -33,26 +33,9 @@ const MARGIN_RANGE: (f64, f64) = (0.5, 5.0);
 /// Starts that repeat each other, by their server with its version, and their point.
 type Repeats = BTreeMap<(String, Box<str>), Vec<Start>>;
 
-/// One experiment: its measurements of each metric.
+/// Experiments of one machine: the measurements of each metric.
 #[derive(Debug, Clone, Default)]
-struct Past {
-    metrics: BTreeMap<String, Repeats>,
-}
-
-impl Past {
-    /// Makes its servers differ from those of other experiments.
-    fn set_apart(&mut self, root: &Path) {
-        for repeats in self.metrics.values_mut() {
-            let own = std::mem::take(repeats).into_iter();
-            let own = own.map(|((server, point), starts)| ((format!("{server} in {}", root.display()), point), starts));
-            *repeats = own.collect();
-        }
-    }
-}
-
-/// Experiments of one machine.
-#[derive(Debug, Clone, Default)]
-pub struct History(Vec<Past>);
+pub struct History(Vec<BTreeMap<String, Repeats>>);
 
 impl History {
     /// The experiments in a folder that were measured on this host, either by the simulator or on real servers. Unreadable ones are left
@@ -78,11 +61,12 @@ impl History {
                 continue;
             }
             runs += own;
-            let mut past = read(&directory, &state, metrics, is_simulated);
-            if is_apart(directory.root()) {
-                past.set_apart(directory.root());
-            }
-            found.extend(Some(past).filter(|past| !past.metrics.is_empty()));
+            // A name of the experiment makes its servers differ from those of other experiments.
+            let apart = match is_apart(directory.root()) {
+                true => format!(" in {}", directory.root().display()),
+                false => String::new(),
+            };
+            found.push(read(&directory, &state, metrics, is_simulated, &apart));
         }
         History(found)
     }
@@ -123,7 +107,7 @@ impl History {
     }
 
     fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Repeats> {
-        self.0.iter().filter_map(move |past| past.metrics.get(metric))
+        self.0.iter().filter_map(move |past| past.get(metric))
     }
 }
 
@@ -155,7 +139,14 @@ pub fn parent(root: &Path) -> Option<PathBuf> {
     whole.parent().map(Path::to_path_buf)
 }
 
-fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
+/// The measurements of an experiment. The names of its servers end in `apart`.
+fn read(
+    directory: &Directory,
+    state: &State,
+    metrics: &[String],
+    is_simulated: bool,
+    apart: &str,
+) -> BTreeMap<String, Repeats> {
     let table = read_runs(directory, state).table;
     let runs: Vec<&RunRecord> = state.runs().collect();
     let starts = state.launches();
@@ -186,11 +177,11 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
             let Some(start) = Start::of(&values) else { continue };
             let version = versions.get(&launch).copied().unwrap_or_default();
             let measured = found.entry(metric.clone()).or_default();
-            let server = format!("{}@{version}", runs[point.row].server);
+            let server = format!("{}@{version}{apart}", runs[point.row].server);
             measured.entry((server, point.id.clone())).or_default().push(start);
         }
     }
-    Past { metrics: found }
+    found
 }
 
 #[cfg(test)]
@@ -204,7 +195,7 @@ mod tests {
             let starts: Vec<Start> = starts.collect();
             let repeats = (0..points).map(|point| (("s@1".to_owned(), format!("p{point}").into()), starts.clone()));
             let metrics = BTreeMap::from([("m".to_owned(), repeats.collect())]);
-            History(vec![Past { metrics }]).margin_percent("m")
+            History(vec![metrics]).margin_percent("m")
         };
         assert_eq!(margin(4, 2), None);
         assert_eq!(margin(4, 4), None);

@@ -24,42 +24,31 @@ fn read(directory: &Directory) -> Option<Answer> {
 
 /// Averages the measured variances, weighted by their repeats. A kind of noise with too few repeats stays assumed.
 fn pooled(answers: impl Iterator<Item = Answer>) -> Vec<MetricNoise> {
-    let mut found: BTreeMap<String, (Sum, Sum)> = BTreeMap::new();
+    let mut found: BTreeMap<String, [Vec<NoiseEstimate>; 2]> = BTreeMap::new();
     for noise in answers.flat_map(|answer| answer.noise) {
-        let (run, start) = found.entry(noise.metric).or_default();
-        run.add(noise.run);
-        start.add(noise.start);
+        let [runs, starts] = found.entry(noise.metric).or_default();
+        runs.push(noise.run);
+        starts.push(noise.start);
     }
-    let known = found
-        .into_iter()
-        .filter(|(_, (run, start))| run.repeats + start.repeats > 0);
-    known
-        .map(|(metric, (run, start))| MetricNoise {
+    let pooled = found.into_iter().map(|(metric, noise)| {
+        let [run, start] = noise.map(mean);
+        let node = None;
+        MetricNoise {
             metric,
-            run: run.mean(),
-            start: start.mean(),
-            node: None,
-        })
+            run,
+            start,
+            node,
+        }
+    });
+    pooled
+        .filter(|noise| noise.run.repeats + noise.start.repeats > 0)
         .collect()
 }
 
-/// Sum of measured variances of one kind, each times its repeats.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    squares: f64,
-    repeats: usize,
-}
-
-impl Sum {
-    fn add(&mut self, noise: NoiseEstimate) {
-        if noise.basis == Basis::Measured && noise.deviation.is_finite() {
-            self.squares += noise.deviation.powi(2) * noise.repeats as f64;
-            self.repeats += noise.repeats;
-        }
-    }
-
-    fn mean(self) -> NoiseEstimate {
-        let repeats = self.repeats.max(1) as f64;
-        NoiseEstimate::by((self.squares / repeats).sqrt(), self.repeats)
-    }
+fn mean(mut noise: Vec<NoiseEstimate>) -> NoiseEstimate {
+    noise.retain(|noise| noise.basis == Basis::Measured && noise.deviation.is_finite());
+    let repeats = noise.iter().map(|noise| noise.repeats).sum::<usize>();
+    let squares = noise.iter().map(|noise| noise.deviation.powi(2) * noise.repeats as f64);
+    let squares = squares.fold(0.0, |sum, square| sum + square);
+    NoiseEstimate::by((squares / repeats.max(1) as f64).sqrt(), repeats)
 }

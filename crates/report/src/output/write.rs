@@ -20,7 +20,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::iter::once_with;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use vsweep_answer::Answer;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::write_atomic_with;
@@ -54,15 +54,9 @@ pub struct LiveTables {
     directory: Directory,
     cache: FigureCache,
     options: ReportOptions,
-    last_answer: Option<LastAnswer>,
-}
-
-/// The last answer of a sweep in progress.
-#[derive(Debug)]
-struct LastAnswer {
-    answer: Answer,
-    at: Instant,
-    took: Duration,
+    last_answer: Option<Answer>,
+    /// Earliest time of the next answer.
+    next_answer: Instant,
 }
 
 /// Minimum time between two answers, as a multiple of the time that the last answer took. So answers take at most a twentieth of a sweep's
@@ -77,6 +71,7 @@ impl LiveTables {
             cache: FigureCache::default(),
             options: options.clone(),
             last_answer: None,
+            next_answer: Instant::now(),
         }
     }
 
@@ -92,25 +87,20 @@ impl LiveTables {
     /// The best server so far, with its figure and its certainty. `None` before the first answer, or if no leading question has a winner
     /// among several entrants.
     pub fn best(&self) -> Option<Best> {
-        best(&self.last_answer.as_ref()?.answer)
+        best(self.last_answer.as_ref()?)
     }
 
     /// Gives the points their estimates. Makes and writes a new answer, unless the last one is too recent for the time that it took.
     fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<Answer> {
-        if let Some(last) = &self.last_answer
-            && last.at.elapsed() < last.took * ANSWER_INTERVAL
-        {
-            points.adopt(&last.answer);
-            return Ok(last.answer.clone());
+        if let Some(last) = self.last_answer.as_ref().filter(|_| Instant::now() < self.next_answer) {
+            points.adopt(last);
+            return Ok(last.clone());
         }
         let began = Instant::now();
         let answer = answer::settle(&self.directory, state, points, &self.options);
         write_atomic_with(&self.directory.answer_json(), |file| answer::write_json(&answer, file))?;
-        self.last_answer = Some(LastAnswer {
-            answer: answer.clone(),
-            at: Instant::now(),
-            took: began.elapsed(),
-        });
+        self.last_answer = Some(answer.clone());
+        self.next_answer = Instant::now() + began.elapsed() * ANSWER_INTERVAL;
         Ok(answer)
     }
 }

@@ -64,7 +64,7 @@ fn main() {
         measure(|| {
             let state = journal::load(&directory, Check::Hashes).expect("sound");
             let written = write_all(&directory, &state, &ReportOptions::default()).expect("written");
-            assert_eq!(written.runs as u64, runs);
+            assert_eq!(written.problems, Vec::<String>::new());
         }),
     );
     say(

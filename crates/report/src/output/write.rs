@@ -38,8 +38,6 @@ pub struct ReportOutput {
     pub problems: Vec<String>,
     /// Sentences for people: charts for which the results have no data.
     pub notes: Vec<String>,
-    /// Number of runs in the tables.
-    pub runs: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
     /// The last lines of `vsweep run`.
@@ -287,7 +285,6 @@ fn write_tables(
     Ok(ReportOutput {
         files,
         problems: runs.damaged.clone(),
-        runs: runs.table.rows(),
         ..ReportOutput::default()
     })
 }

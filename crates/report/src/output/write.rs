@@ -143,9 +143,23 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
 
 /// Draws the charts and writes their pictures.
 fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOutput> {
-    let (notes, charts) = draw(inputs, options);
+    let state = inputs.state;
+    let context = ChartContext {
+        experiment: &inputs.experiment,
+        points: inputs.points,
+    };
+    let charts = make_charts(&context, options, &inputs.answers.recommended());
+    let origin = origin(&inputs.manifest, state);
+    let all: Vec<Chart> = make_search_charts(&context, state)
+        .into_iter()
+        .chain(charts.charts)
+        .chain(make_answer_charts(&context, &inputs.answers, state))
+        .chain(cdf::charts(&context, &inputs.answers.workloads, &inputs.distributions))
+        .map(|chart| sign(chart, &origin))
+        .collect();
+    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
     let (mut images, mut problems) = (Vec::new(), Vec::new());
-    for (chart, drawn) in charts {
+    for (chart, drawn) in all.iter().zip(drawn) {
         match drawn {
             Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
             Err(error) => problems.push(format!("the chart {} could not be drawn: {error}", chart.name)),
@@ -154,7 +168,7 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOu
     Ok(ReportOutput {
         files: write_folder(inputs.directory, &inputs.directory.charts(), images)?,
         problems,
-        notes,
+        notes: charts.missing,
         ..ReportOutput::default()
     })
 }
@@ -173,29 +187,6 @@ fn write_all_tables(
     write_atomic_with(&parquet, |file| Content::Parquet(&runs.table).write_to(file))?;
     written.files.push(parquet);
     Ok(written)
-}
-
-/// A chart with its picture, or with the reason why it has none.
-type ChartPicture = (Chart, Result<Vec<u8>, String>);
-
-/// Returns a sentence for each chart for which the results have no data, and the other charts with their pictures.
-fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<ChartPicture>) {
-    let (state, points) = (inputs.state, inputs.points);
-    let context = ChartContext {
-        experiment: &inputs.experiment,
-        points,
-    };
-    let charts = make_charts(&context, options, &inputs.answers.recommended());
-    let origin = origin(&inputs.manifest, state);
-    let all: Vec<Chart> = make_search_charts(&context, state)
-        .into_iter()
-        .chain(charts.charts)
-        .chain(make_answer_charts(&context, &inputs.answers, state))
-        .chain(cdf::charts(&context, &inputs.answers.workloads, &inputs.distributions))
-        .map(|chart| sign(chart, &origin))
-        .collect();
-    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
-    (charts.missing, all.into_iter().zip(drawn).collect())
 }
 
 /// Judges the plan's requirements by the record, without writing anything.

@@ -54,70 +54,41 @@ pub struct Config {
     pub text: String,
 }
 
-/// A configuration to deploy.
-struct Winner {
-    /// The question that it answers best.
-    question: String,
-    /// The reason, with the figure that decided.
-    reason: String,
-    /// Index of the point with which it won.
-    point: usize,
-    /// Number of replicas, if the figure is that of several replicas.
-    one_of: Option<u32>,
-}
-
 /// Returns the files; none for a server whose command does not show its flags, or that vsweep only attached to.
 pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
-    let winners = winners(inputs);
-    let started = |winner: &Winner| {
-        let server = &runs.get(inputs.points.points[winner.point].row)?.server;
-        Some((server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
+    let started = |answered: &QuestionAnswer| {
+        let at = inputs.answers.place_of(answered)?;
+        let server = &runs.get(inputs.points.points[at].row)?.server;
+        Some((at, server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
     };
     let mut configs: Vec<Config> = Vec::new();
-    for winner in winners {
-        let Some((server, command)) = started(&winner) else {
+    for answered in &inputs.answers.document.questions {
+        let Some((at, server, command)) = started(answered) else {
             continue;
         };
-        let file = free_name(&file_name(&winner.question), &configs);
-        let text = comments(inputs, &runs, &winner, &file, server, &command) + "\n" + &write_flags(&command);
-        configs.push(Config {
-            question: winner.question,
-            file,
-            text,
-        });
+        let question = answered.title();
+        let file = free_name(&file_name(&question), &configs);
+        let text = comments(inputs, &runs, (answered, at), &file, server, &command) + "\n" + &write_flags(&command);
+        configs.push(Config { question, file, text });
     }
     configs
 }
 
-/// The winners of all questions, in the order of the document.
-fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
-    let document = &inputs.answers.document;
-    let winner = |answered: &QuestionAnswer| {
-        Some(Winner {
-            question: answered.title(),
-            reason: match answered.workload.is_empty() {
-                true => whole_sentence(document, answered).text(),
-                false => format!("{}: {}", answered.title(), whole_sentence(document, answered).text()),
-            },
-            point: inputs.answers.place_of(answered)?,
-            one_of: replicas(answered),
-        })
-    };
-    document.questions.iter().filter_map(winner).collect()
-}
-
-/// Comment above the settings: the reason for them, the command line that uses them, the measurements and the machine.
+/// Comment above the settings: the reason for them, the command line that uses them, the measurements and the machine. `at` is the index of
+/// the point that won the question.
 fn comments(
     inputs: &Inputs<'_>,
     runs: &[&RunRecord],
-    winner: &Winner,
+    (answered, at): (&QuestionAnswer, usize),
     file: &str,
     server: &ServerId,
     command: &ServeFlags,
 ) -> String {
     let points = inputs.points;
-    let point = &points.points[winner.point];
+    let point = &points.points[at];
+    let reason = whole_sentence(&inputs.answers.document, answered).text();
+    let of_workload = (!answered.workload.is_empty()).then(|| answered.title());
     let mut argv = command.program.clone();
     argv.extend(["--config".to_owned(), file.to_owned()]);
     argv.extend(command.apart.iter().cloned());
@@ -138,12 +109,12 @@ fn comments(
     let text = plain(
         include_str!("configs.txt.jinja"),
         context! {
-            reason => winner.reason.as_str(),
+            reason => of_workload.into_iter().chain([reason]).join(": "),
             unfinished => unfinished(inputs.state),
             simulated => points.param(point, "simulated") == Cell::Bool(true),
-            one_of => winner.one_of,
+            one_of => replicas(answered),
             command => shell_command(env, &argv),
-            meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
+            meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(at)),
             mark => suspect(point).map(|mark| mark.replacen("suspect", "SUSPECT", 1)),
             advice => point.codes.iter().map(|code| code.advice()).unique().join(";\n  "),
             remarks => nodes::remarks(inputs.state),

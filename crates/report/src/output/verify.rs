@@ -63,14 +63,14 @@ pub fn verify(directory: &Directory, options: impl FnOnce(&State) -> ReportOptio
 fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verification {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
+    let lost = changed_plan(directory, state).into_iter();
     let mut verified = Verification {
+        running: holders(directory).ok().and_then(|pids| pids.first().copied()),
         runs: runs.table.rows(),
+        lost: lost.chain(lost_manifest(directory, state)).collect(),
         differences: runs.damaged.clone(),
         ..Verification::default()
     };
-    verified.lost = changed_plan(directory, state).into_iter().collect();
-    verified.lost.extend(lost_manifest(directory, state));
-    verified.running = holders(directory).ok().and_then(|pids| pids.first().copied());
     if verified.running.is_some() {
         return verified;
     }
@@ -121,20 +121,12 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     ] {
         verified.compare(root, &path, Some(&made), differences);
     }
-    let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
-    configs.extend(
-        written(directory, &directory.best())
-            .into_iter()
-            .map(|path| (path, None)),
-    );
-    configs.extend(
-        pages
-            .configs
-            .into_iter()
-            .map(|config| (directory.best().join(config.file), Some(config.text))),
-    );
+    let best = directory.best();
+    let stored = written(directory, &best).into_iter().map(|path| (path, None));
+    let made = pages.configs.iter();
+    let made = made.map(|config| (best.join(&config.file), Some(text(&config.text))));
+    let configs: BTreeMap<PathBuf, Option<Content<'_>>> = stored.chain(made).collect();
     for (path, content) in configs {
-        let content = content.as_deref().map(text);
         verified.compare(root, &path, content.as_ref(), line_differences);
     }
     // One loss changes many figures of these files, so none of the figures is named.

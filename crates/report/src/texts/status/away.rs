@@ -144,9 +144,7 @@ impl Status {
             }
         }
     }
-}
 
-impl Status {
     fn next_step(&self) -> String {
         match &self.again {
             Some(command) => format!("continue with: {command}"),

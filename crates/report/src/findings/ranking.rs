@@ -11,9 +11,6 @@ use vsweep_record::table::{Column, MetricSet, Points, Section, Workload};
 #[derive(Debug, Default)]
 pub struct Ranking(Vec<Vec<String>>);
 
-/// A point at the chosen load: its row, and the logarithm of its throughput.
-type PointThroughput = (usize, f64);
-
 impl Ranking {
     /// Ranking of a table.
     pub fn of(points: &Points<'_>) -> Ranking {
@@ -48,7 +45,8 @@ pub fn sort(columns: &mut Vec<&Column>, ranked: &[String]) {
     });
 }
 
-fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) -> Vec<PointThroughput> {
+/// The points at the load with the highest throughput: their rows, and the logarithms of their throughputs.
+fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) -> Vec<(usize, f64)> {
     let metric = MetricSet::of(points, workload).throughput.1;
     let log = |at: &usize| {
         let point = &points.points[*at];
@@ -64,15 +62,13 @@ fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) 
 }
 
 /// The sum of squares between the values of a setting, as in a one-way analysis of variance of the logarithms.
-fn explained(column: &Column, measured: &[PointThroughput]) -> f64 {
+fn explained(column: &Column, measured: &[(usize, f64)]) -> f64 {
     let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
     let all = measured.iter().map(|(_, log)| *log).collect_vec();
     let mut by_value: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (row, log) in measured {
-        by_value
-            .entry(column.cells.at(*row).to_string())
-            .or_default()
-            .push(*log);
+        let value = column.cells.at(*row).to_string();
+        by_value.entry(value).or_default().push(*log);
     }
     let of_value = |logs: &Vec<f64>| logs.len() as f64 * (mean(logs) - mean(&all)).powi(2);
     by_value.values().map(of_value).sum()

@@ -242,7 +242,7 @@ impl CurveChart<'_> {
             let spread = self.points.spread(point, y)?;
             (spread.min.is_finite() && spread.max.is_finite()).then_some(spread)
         };
-        let place = |point: &Point| match self.along.is_setting() {
+        let place = |point: &Point| match self.along.is_setting {
             true => self.along.place(&point.used),
             false => Some(self.points.spread(point, &self.along.column.name)?.value),
         };

@@ -175,7 +175,7 @@ impl Grid<'_> {
             figures.collect_vec()
         };
         let ys = figures(self.y);
-        let x = match along.is_setting() {
+        let x = match along.is_setting {
             true => along.place(rows)?,
             false => median(figures(self.x).iter().map(|x| x.value))?,
         };

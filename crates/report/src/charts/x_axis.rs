@@ -17,7 +17,7 @@ pub struct XAxis<'a> {
     /// The column.
     pub column: &'a Column,
     /// True if the axis is along a setting, false if it is along a figure.
-    is_setting: bool,
+    pub is_setting: bool,
     scale: Scale,
     /// One tick for each value.
     ticks: Vec<Tick>,
@@ -71,11 +71,6 @@ impl<'a> XAxis<'a> {
     pub fn axis(&self) -> Axis {
         let ticks = self.ticks.iter().filter(|_| self.is_setting);
         Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
-    }
-
-    /// True if the axis is along a setting, false if it is along a figure.
-    pub fn is_setting(&self) -> bool {
-        self.is_setting
     }
 
     /// Position of runs with the same setting; `None` if they do not fit on the axis.

@@ -18,7 +18,8 @@ const GAP: f64 = 40.0;
 /// The entries of a chart, each with its place relative to the legend's upper left corner.
 pub struct Legend {
     entries: Vec<(String, Style, Position)>,
-    height: f64,
+    /// Height of the whole legend.
+    pub height: f64,
 }
 
 impl Legend {
@@ -53,11 +54,6 @@ impl Legend {
             entries: named.iter().enumerate().map(entry).collect(),
             height: rows as f64 * ROW,
         }
-    }
-
-    /// Height of the whole legend.
-    pub fn height(&self) -> f64 {
-        self.height
     }
 
     /// Draws the legend with its upper left corner at this position.

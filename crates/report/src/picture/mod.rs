@@ -117,7 +117,7 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
         FOOTER.size + 30.0
     };
     let panels_top = head + notes.len() as f64 * 31.0;
-    let below = legend.height() + 28.0 + foot;
+    let below = legend.height + 28.0 + foot;
     let high = |panel: f64| (panels_top + rows * (panel + ROW_GAP) - ROW_GAP + below).ceil();
     let height = match panel {
         Some((_, panel)) => high(panel),

@@ -1,7 +1,7 @@
 //! The charts next to the answer of a page, drawn small.
 
 use super::text::{escape, safe};
-use crate::chart::{Chart, Panel, Style};
+use crate::chart::{Chart, Panel};
 use crate::picture::to_svg;
 use minijinja::{Value, context};
 
@@ -29,12 +29,11 @@ fn picture(chart: &Chart) -> Option<Value> {
     if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
     }
-    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
-    let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
-    let is_bars = series.any(|series| matches!(series.style, Style::Bar(_)));
+    let bars = chart.panels.iter().map(Panel::bars).max().unwrap_or(0);
+    let is_bars = bars > 0;
     let height = match bars {
-        Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
-        _ => PANEL.1,
+        0 => PANEL.1,
+        bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
     };
     let draw = |title: String, panels: &[Panel], columns: usize| {
         // The page writes the chart's title, note and footer as text, in the size of other text.
@@ -52,11 +51,8 @@ fn picture(chart: &Chart) -> Option<Value> {
     };
     // Each panel of bars is a picture of its own, so that the page can stack them on a phone.
     let draw_alone = |panel: &Panel| {
-        draw(
-            format!("{}: {}", chart.title, panel.title),
-            std::slice::from_ref(panel),
-            1,
-        )
+        let title = format!("{}: {}", chart.title, panel.title);
+        draw(title, std::slice::from_ref(panel), 1)
     };
     let panels = match is_bars {
         true => chart.panels.iter().map(draw_alone).collect(),

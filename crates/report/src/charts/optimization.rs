@@ -74,7 +74,10 @@ impl Course {
         let candidates = found.candidates.iter().map(|candidate| (&*candidate.config, candidate));
         let candidates: BTreeMap<&str, &CandidateSummary> = candidates.collect();
         let name = |config: &str| candidates.get(config).map_or("", |candidate| &candidate.name);
-        let mut lead = Lead::of(better(answer, found));
+        let better = better(answer, found);
+        // Number and sum of the logarithms of each server's figures.
+        let mut known: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let mut best = None;
         let mut x = 0.0;
         for start in &found.history {
             x += start.seconds / second;
@@ -83,10 +86,12 @@ impl Course {
                 continue;
             };
             let config = &*start.config;
-            let is_first = !lead.known.contains_key(config);
-            let before = lead.best;
-            lead.take(config, value.value);
-            let (leader, figure) = lead.best?;
+            let is_first = !known.contains_key(config);
+            let sums = known.entry(config).or_default();
+            *sums = (sums.0 + 1.0, sums.1 + value.value.ln());
+            let before = best;
+            let (leader, figure) = leader(&known, better)?;
+            best = Some((leader, figure));
             let mut mark = mark_of(x, value);
             if let Some((former, figure)) = before {
                 course.best.push(Mark::at(x, figure));
@@ -105,7 +110,7 @@ impl Course {
                 course.predicted.push(mark);
             }
         }
-        course.best.push(Mark::at(course.end, lead.best?.1));
+        course.best.push(Mark::at(course.end, best?.1));
         if course.predicted.len() > MOST_INTERVALS {
             course.predicted.iter_mut().for_each(|mark| mark.bar = None);
         }
@@ -148,34 +153,14 @@ impl Course {
     }
 }
 
-/// The best server so far, by the geometric mean over its starts.
-struct Lead<'a> {
-    better: Better,
-    /// Number and sum of the logarithms of each server's figures.
-    known: BTreeMap<&'a str, (f64, f64)>,
-    best: Option<(&'a str, f64)>,
-}
-
-impl<'a> Lead<'a> {
-    fn of(better: Better) -> Lead<'a> {
-        Lead {
-            better,
-            known: BTreeMap::new(),
-            best: None,
-        }
-    }
-
-    fn take(&mut self, config: &'a str, figure: f64) {
-        let sums = self.known.entry(config).or_default();
-        *sums = (sums.0 + 1.0, sums.1 + figure.ln());
-        let means = self.known.iter();
-        let means = means.map(|(config, (count, sum))| (*config, (sum / count).exp()));
-        let better = |one: (&'a str, f64), other: (&'a str, f64)| match self.better.prefers(other.1, one.1) {
-            true => other,
-            false => one,
-        };
-        self.best = means.reduce(better);
-    }
+/// The best server, by the geometric mean over its starts, and this mean. Each server has the number and the sum of its logarithms.
+fn leader<'a>(known: &BTreeMap<&'a str, (f64, f64)>, better: Better) -> Option<(&'a str, f64)> {
+    let means = known.iter();
+    let means = means.map(|(config, (count, sum))| (*config, (sum / count).exp()));
+    means.reduce(|one, other| match better.prefers(other.1, one.1) {
+        true => other,
+        false => one,
+    })
 }
 
 fn mark_of(x: f64, estimate: &Estimate) -> Mark {

@@ -98,7 +98,7 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
         return Vec::new();
     };
     let entrants = match conclusion.found {
-        ComparisonFound::Pairs(outcome) => match (Tally::of(&outcome.findings).better(), outcome.ending) {
+        ComparisonFound::Pairs(outcome) => match (better(&outcome.findings), outcome.ending) {
             (Some(arm), _) => vec![usize::from(arm == Arm::New)],
             (None, PairedEnding::Unstartable(arm)) => vec![usize::from(arm == Arm::Base)],
             (None, _) => vec![0, 1],
@@ -188,7 +188,8 @@ fn pairs(
         None if conclusion.is_out_of_time => format!("stopped after {starts} (max_time)"),
         None => format!("stopped after {starts} (max_starts)"),
     };
-    if let Some(broken) = broken.filter(|_| Tally::of(&outcome.findings).is_undecided()) {
+    let is_undecided = |finding: &Finding| finding.verdict == Verdict::Undecided;
+    if let Some(broken) = broken.filter(|_| outcome.findings.iter().all(is_undecided)) {
         return vec![format!("{}, so nothing can be compared; {why}", failure(&broken))];
     }
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
@@ -233,38 +234,18 @@ fn failure(broken: &BrokenServer) -> String {
     format!("{} {verb}{}", short_label(&broken.server), cause.unwrap_or_default())
 }
 
-/// The number of findings of each kind.
-struct Tally {
-    improved: usize,
-    regressed: usize,
-    same: usize,
-    all: usize,
+/// The number of findings with each of these verdicts.
+fn tally<const N: usize>(findings: &[Finding], verdicts: [Verdict; N]) -> [usize; N] {
+    verdicts.map(|verdict| findings.iter().filter(|finding| finding.verdict == verdict).count())
 }
 
-impl Tally {
-    fn of(findings: &[Finding]) -> Tally {
-        let found = |verdict: Verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-        let [improved, regressed, same] = [Verdict::Improved, Verdict::Regressed, Verdict::Same].map(found);
-        Tally {
-            improved,
-            regressed,
-            same,
-            all: findings.len(),
-        }
-    }
-
-    /// True if nothing is decided.
-    fn is_undecided(&self) -> bool {
-        self.improved + self.regressed + self.same == 0
-    }
-
-    /// The arm that is better in some figures and not known to be worse in any.
-    fn better(&self) -> Option<Arm> {
-        match (self.improved, self.regressed) {
-            (1.., 0) => Some(Arm::New),
-            (0, 1..) => Some(Arm::Base),
-            _ => None,
-        }
+/// The arm that is better in some figures and not known to be worse in any.
+fn better(findings: &[Finding]) -> Option<Arm> {
+    let [improved, regressed] = tally(findings, [Verdict::Improved, Verdict::Regressed]);
+    match (improved, regressed) {
+        (1.., 0) => Some(Arm::New),
+        (0, 1..) => Some(Arm::Base),
+        _ => None,
     }
 }
 
@@ -274,12 +255,8 @@ fn verdict(compared: &ComparisonDesign, findings: &[Finding]) -> String {
         return format!("compared {}", names(compared));
     };
     let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));
-    let Tally {
-        improved,
-        regressed,
-        same,
-        all,
-    } = Tally::of(findings);
+    let all = findings.len();
+    let [improved, regressed, same] = tally(findings, [Verdict::Improved, Verdict::Regressed, Verdict::Same]);
     match (improved, regressed) {
         (1.., 0) if improved + same == all => format!("{new} is better than {base}"),
         (0, 1..) if regressed + same == all => format!("{base} is better than {new}"),

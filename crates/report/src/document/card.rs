@@ -14,14 +14,8 @@ use vsweep_record::table::MetricSet;
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
 
 /// Returns the card of the point with the index `at`, which is best in a metric. Its configuration file is the one that answers `question`.
-pub fn parts(
-    inputs: &Inputs<'_>,
-    configs: &[Config],
-    words: &PointWords<'_>,
-    at: usize,
-    metric: &str,
-    question: &str,
-) -> Value {
+pub fn parts(configs: &[Config], words: &PointWords<'_>, at: usize, metric: &str, question: &str) -> Value {
+    let inputs = words.inputs;
     let points = inputs.points;
     let point = &points.points[at];
     // A load is known even where its run was cut short and has no figures.

@@ -76,17 +76,14 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
         .iter()
         .find(|result| *result.record().started.server.0 == *winner.config);
     let at = inputs.answers.place_of(answered);
-    let named = PointWords {
-        points: inputs.points,
-        goals: &inputs.goals,
-        params: inputs.varied.clone(),
-    };
+    let params = inputs.varied.clone();
+    let named = PointWords { inputs, params };
     let metric = first.record().started.vary.name();
     let best = at.map(|at| {
         context! {
             value => winning.and_then(|result| sla::value_in_words(result)),
             one_of => replicas(answered),
-            ..card::parts(inputs, configs, &named, at, metric, &title)
+            ..card::parts(configs, &named, at, metric, &title)
         }
     });
     let ties = answered.ties.iter();

@@ -33,11 +33,8 @@ fn of_workload(
     workload: &Workload<'_>,
     answer: &WorkloadAnswer,
 ) -> Value {
-    let words = PointWords {
-        points: inputs.points,
-        goals: &inputs.goals,
-        params: varying_within(inputs.points, workload),
-    };
+    let params = varying_within(inputs.points, workload);
+    let words = PointWords { inputs, params };
     let document = &inputs.answers.document;
     let card = |(number, at): &(usize, usize)| {
         let answered = &document.questions[*number];
@@ -51,7 +48,7 @@ fn of_workload(
             title => axis_title(name),
             tied => ties.collect_vec(),
             one_of => replicas(answered),
-            ..card::parts(inputs, configs, &words, *at, name, &title)
+            ..card::parts(configs, &words, *at, name, &title)
         })
     };
     let leading = answer.winners.first().map(|(number, _)| &document.questions[*number]);
@@ -71,20 +68,21 @@ fn of_workload(
 
 /// The points on the frontier, then the others that are best at something, with the figures that the workload is judged by.
 fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
+    let points = words.inputs.points;
     let bests = answer.bests().map(|at| (at, 0));
     let listed = answer.distinct.iter().copied().chain(bests);
     let listed = listed.unique_by(|(at, _)| *at).collect_vec();
     let judged = listed.first().map_or(&[][..], |(at, _)| {
-        MetricSet::of_point(words.points, &words.points.points[*at]).shown
+        MetricSet::of_point(points, &points.points[*at]).shown
     });
     let figures = judged.iter().map(|shown| shown.metric);
-    let figures = figures.chain(MetricSet::of_classes(words.points.runs));
+    let figures = figures.chain(MetricSet::of_classes(points.runs));
     let figures = figures
-        .filter(|metric| words.points.runs.column(metric).is_some())
+        .filter(|metric| points.runs.column(metric).is_some())
         .collect_vec();
     let mut is_rough = false;
     let row = |(at, others): &(usize, usize)| {
-        let figures = words.figures(*at, figures.iter().copied());
+        let figures = figures.iter().map(|metric| words.figure(*at, metric)).collect_vec();
         is_rough |= figures.iter().flatten().any(|figure| figure.starts_with('~'));
         context! {
             others,
@@ -99,7 +97,7 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
         // Number of rows that are on the frontier, and number of all points on it, including those that are as good as a row.
         distinct => answer.distinct.len(),
         on_frontier => answer.frontier.len(),
-        throughput => throughput_in_words(&Measure::of_frontier(words.points.runs)[1].metric),
+        throughput => throughput_in_words(&Measure::of_frontier(points.runs)[1].metric),
         heads => figures.iter().map(|metric| axis_title(metric)).collect_vec(),
         rows,
     }

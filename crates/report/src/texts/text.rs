@@ -54,11 +54,8 @@ fn without_unit<'t>(heading: &'t str, unit: &str) -> (&'t str, bool) {
 /// is nothing to show.
 fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
     let points = inputs.points;
-    let words = PointWords {
-        points,
-        goals: &inputs.goals,
-        params: varying_within(points, workload),
-    };
+    let params = varying_within(points, workload);
+    let words = PointWords { inputs, params };
     let metric_set = MetricSet::of(points, workload);
     let (_, metric) = metric_set.throughput;
     let throughput = |at: &usize| words.value(*at, metric).unwrap_or(f64::NEG_INFINITY);

@@ -1,7 +1,6 @@
 //! The report as one document: the input of the templates for the page, the text for a pull request and the terminal.
 
 mod card;
-mod picks;
 pub mod points;
 mod targets;
 mod workloads;
@@ -18,9 +17,12 @@ use super::output::starts::SweepUsage;
 use super::texts::status::unfinished;
 use super::texts::words::with_short_names;
 use super::{findings::bound, output::sla, sentences};
+use crate::sentences::parts::replicas;
+use crate::sentences::{Pick, picks};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
+use vsweep_answer::{Goal, QuestionAnswer};
 use vsweep_base::units::show_many;
 use vsweep_record::journal::ALONE_SLOT;
 use vsweep_record::table::{Cell, Point, Points};
@@ -91,7 +93,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         together => Serde(sentences::together(&inputs.answers.document)),
         // The terminal shows the limit only if there is one recommendation.
         limit => bounds.first().and_then(Option::as_deref).map(bound::briefly),
-        picks => picks::parts(inputs, bounds),
+        picks => recommendations(inputs, bounds),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
         cautions => cautions::parts(Some(&inputs.answers.document), &inputs.failures, cautions::short_runs(state)),
         remarks => Serde(&inputs.answers.document.remarks),
@@ -135,5 +137,39 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
         names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),
         more => (group.rows.len() + group.unlisted).saturating_sub(MOST_ROWS),
         excerpt,
+    }
+}
+
+/// Returns the recommendation for each leading question, in their order. `bounds` are the sentences about the limits that the recommended
+/// servers reach.
+fn recommendations(inputs: &Inputs<'_>, bounds: Vec<Option<String>>) -> Vec<Value> {
+    let document = &inputs.answers.document;
+    let leading = document.leading().into_iter().zip(picks(document));
+    leading
+        .zip(bounds)
+        .map(|((answered, pick), bound)| recommendation(inputs, answered, pick, bound))
+        .collect()
+}
+
+fn recommendation(inputs: &Inputs<'_>, answered: &QuestionAnswer, pick: Pick, bound: Option<String>) -> Value {
+    let at = inputs.answers.place_of(answered);
+    let mut workloads = inputs.answers.workloads.iter();
+    let place = workloads.position(|workload| match at {
+        Some(at) => workload.bests().any(|best| best == at),
+        None => workload.name == answered.workload,
+    });
+    let commands = at.and_then(|at| card::commands(inputs, inputs.points.points[at].row));
+    let target = match &answered.goal {
+        Goal::Load { target, .. } => Some(target.as_str()),
+        Goal::Metric { .. } => None,
+    };
+    context! {
+        // Index of its workload; none if nothing was measured under it.
+        place,
+        target,
+        bound,
+        one_of => replicas(answered),
+        command => commands.and_then(|lines| lines.into_iter().flatten().next()),
+        ..Value::from(Serde(pick))
     }
 }

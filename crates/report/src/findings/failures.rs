@@ -1,14 +1,15 @@
 //! Groups the failures of an experiment by causes and codes of doubts, with excerpts from the servers' logs.
 
-mod shared;
 mod words;
 
 pub use words::describe_reasons;
 
 use crate::ordered::Ordered;
+use crate::texts::words::server_name;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -155,7 +156,7 @@ impl Group {
             .collect();
         let of_runs = runs.iter().map(|(_, run, _)| &run.server);
         let mut servers = of_runs.chain(unlisted.iter().map(|(lost, _)| &lost.server));
-        let settings = shared::settings(&servers.clone().collect(), state);
+        let settings = shared_settings(&servers.clone().collect(), state);
         let log = servers.next().and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
         let listed = runs.iter().map(|(_, run, _)| &run.point).collect();
@@ -180,6 +181,24 @@ impl Group {
             log,
         }
     }
+}
+
+/// The settings that all these servers share and some other server of the experiment lacks, which point at the cause: `TP 1, KV cache fp8`.
+/// Empty if there are none.
+fn shared_settings(servers: &HashSet<&ServerId>, state: &State) -> String {
+    let parts = |server: &ServerId| server_name(server, state).split(", ").map(str::to_owned).collect_vec();
+    let in_common = |mut known: Vec<String>, server: &ServerId| {
+        let parts = parts(server);
+        known.retain(|part| parts.contains(part));
+        known
+    };
+    let mut rest = servers.iter().copied().sorted();
+    let first = rest.next().map_or_else(Vec::new, parts);
+    let mut shared = rest.fold(first, in_common);
+    let others = state.servers.keys().filter(|server| !servers.contains(server));
+    let usual = others.fold(shared.clone(), in_common);
+    shared.retain(|part| !usual.contains(part));
+    shared.join(", ")
 }
 
 /// Returns the remedy for a reason: the one that all observations need, else the general remedy for the cause.

@@ -40,6 +40,11 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
     (folder, directory)
 }
 
+fn status_of(directory: &Directory) -> Status {
+    let state = journal::load(directory, Check::Lengths).expect("readable");
+    Status::now(directory, &state).expect("readable")
+}
+
 fn report(directory: &Directory, options: &ReportOptions) -> ReportOutput {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let written = write_all(directory, &state, options).expect("written");
@@ -863,7 +868,7 @@ fn a_run_whose_file_is_lost_is_still_to_be_measured() {
     let page = text(&directory.report_html());
     assert!(page.contains(" · 7 runs · 7 suspect · 1 still to do"));
     let answer: Value = serde_json::from_str(&text(&directory.answer_json())).expect("JSON");
-    let status = Status::read(&directory).expect("readable");
+    let status = status_of(&directory);
     assert_eq!((answer["open"].as_u64(), status.left, status.damaged), (Some(1), 1, 1));
     assert_eq!(status.doubts[0].runs, 7, "{:?}", status.doubts);
 }
@@ -908,7 +913,7 @@ fn status_and_ending_count_and_doubt_alike() {
         ..small()
     });
     let ending = report(&directory, &ReportOptions::default()).ending;
-    let status = Status::read(&directory).expect("readable").to_text();
+    let status = status_of(&directory).to_text();
     let line = |text: &str, begin: &str| text.lines().find(|line| line.starts_with(begin)).map(str::to_owned);
     let (_, counts) = ending
         .lines()
@@ -935,7 +940,7 @@ fn runs_that_are_too_short_are_counted() {
         ..small()
     });
     let ending = report(&directory, &ReportOptions::default()).ending;
-    let status = Status::read(&directory).expect("readable").to_text();
+    let status = status_of(&directory).to_text();
     for text in [ending, status] {
         assert!(text.contains("4 of 6 runs are too short: raise num_prompts"), "{text}");
     }
@@ -946,7 +951,7 @@ fn status_says_if_its_answer_is_outdated_or_cannot_be_read() {
     let (_folder, directory) = write(&small());
     let options = ReportOptions::default();
     report(&directory, &options);
-    let status = || Status::read(&directory).expect("readable");
+    let status = || status_of(&directory);
     assert!(!status().answer_outdated && !status().to_text().contains("answer"));
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let lost = state.runs().next().expect("a run").file.as_ref().expect("a file");
@@ -1044,7 +1049,7 @@ fn status_tells_where_a_sweep_stands() {
     let (_folder, directory) = write(&small());
     let journal = directory.journals().expect("readable").remove(0);
     let whole = text(&journal);
-    let status = Status::read(&directory).expect("readable");
+    let status = status_of(&directory);
     insta::assert_snapshot!("status_done", status.to_text());
     // The journal is cut in the middle of the sweep, as after a kill.
     let lines: Vec<&str> = whole.lines().take(9).collect();
@@ -1059,11 +1064,11 @@ fn status_tells_where_a_sweep_stands() {
     for file in files.map(|file| file.path()).filter(|path| !is_recorded(path)) {
         fs::remove_file(file).expect("it is there");
     }
-    let status = Status::read(&directory).expect("readable");
+    let status = status_of(&directory);
     insta::assert_snapshot!("status_killed", status.to_text());
     insta::assert_snapshot!("status_json", serde_json::to_string_pretty(&status).expect("JSON"));
     let lock = Lock::take(&directory, Shard::WHOLE).expect("free");
-    let status = Status::read(&directory).expect("readable");
+    let status = status_of(&directory);
     assert_eq!(status.running, [std::process::id()]);
     drop(lock);
 }

@@ -29,7 +29,7 @@ use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{duration_of, is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
-use vsweep_record::journal::{self, ALONE_SLOT, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{self, ALONE_SLOT, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -181,11 +181,6 @@ pub struct Orphan {
 }
 
 impl Status {
-    /// Reads the state of an experiment directory.
-    pub fn read(directory: &Directory) -> Result<Status> {
-        Status::now(directory, &journal::load(directory, Check::Lengths)?)
-    }
-
     /// The status from the journals of a directory, with the processes that work on it now.
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);

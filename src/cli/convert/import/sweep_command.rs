@@ -7,19 +7,12 @@ use crate::import::{Loads, Sweep};
 use crate::lint::flags::has;
 use crate::plan::Offline;
 use crate::shell::shlex;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
-#[command(name = "vllm bench sweep", args_override_self = true)]
-struct SweepCommand {
-    #[command(subcommand)]
-    kind: SweepKind,
-}
-
-#[derive(Debug, Subcommand)]
-#[command(rename_all = "snake_case")]
-enum SweepKind {
+#[command(name = "vllm bench sweep", args_override_self = true, rename_all = "snake_case")]
+enum SweepCommand {
     #[command(alias = "serve_multi")]
     Serve(Serve),
     ServeWorkload(Serve),
@@ -118,10 +111,10 @@ pub fn read(words: &[String]) -> Result<Sweep> {
         let why = error.to_string();
         Error::Usage(format!("the command line of vLLM cannot be read: {}", why.trim()))
     })?;
-    let (serve, is_explored) = match command.kind {
-        SweepKind::Serve(serve) => (serve, false),
-        SweepKind::ServeWorkload(serve) | SweepKind::ServeSla(serve) => (serve, true),
-        SweepKind::Startup(startup) => return Ok(of_startup(startup)),
+    let (serve, is_explored) = match command {
+        SweepCommand::Serve(serve) => (serve, false),
+        SweepCommand::ServeWorkload(serve) | SweepCommand::ServeSla(serve) => (serve, true),
+        SweepCommand::Startup(startup) => return Ok(of_startup(startup)),
     };
     let (vary, levels) = (serve.workload_var, serve.workload_iters);
     let remarks = remarks(&serve.common, serve.continue_on_error, serve.resume.is_some());

@@ -21,24 +21,6 @@ use std::time::Duration;
 /// Measure prefill and decode throughput over a window of time
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    lists: Lists,
-    #[command(flatten)]
-    single: TableFlags<PhaseSettings>,
-    /// Folder of the report
-    #[arg(
-        short,
-        long,
-        alias = "output-dir",
-        value_name = "FOLDER",
-        default_value = "bench-results"
-    )]
-    output: PathBuf,
-}
-
-/// Flags of the command that are lists; the others are those of one measurement.
-#[derive(Debug, clap::Args)]
-struct Lists {
     /// Phases to measure: prefill, decode or both [prefill,decode]
     #[arg(long, value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "prefill,decode", hide_default_value = true)]
@@ -51,6 +33,18 @@ struct Lists {
     #[arg(long, alias = "ratio", value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "0.25,0.5", hide_default_value = true)]
     ratios: String,
+    // The other flags are those of one measurement.
+    #[command(flatten)]
+    single: TableFlags<PhaseSettings>,
+    /// Folder of the report
+    #[arg(
+        short,
+        long,
+        alias = "output-dir",
+        value_name = "FOLDER",
+        default_value = "bench-results"
+    )]
+    output: PathBuf,
 }
 
 impl FlagTable for PhaseSettings {
@@ -67,14 +61,14 @@ pub fn run(args: Args) -> Result<Exit> {
 /// Returns the parameters of every measurement, by phase in the given order: prefill by level, decode by ratio and level.
 fn levels(args: &Args) -> Vec<Params> {
     let of_phase = |phase: Value| {
-        let mut lists = vec![("max_concurrency", split(&args.lists.concurrency_levels))];
+        let mut lists = vec![("max_concurrency", split(&args.concurrency_levels))];
         if phase == "decode" {
-            lists.insert(0, ("ratio", split(&args.lists.ratios)));
+            lists.insert(0, ("ratio", split(&args.ratios)));
         }
         lists.insert(0, ("phase", vec![phase]));
         sweeping::combinations(&args.single.given, &lists)
     };
-    split(&args.lists.phase).into_iter().flat_map(of_phase).collect()
+    split(&args.phase).into_iter().flat_map(of_phase).collect()
 }
 
 async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> Result<Exit> {

@@ -86,7 +86,9 @@ enum Command {
     Compare(compare::Args),
     Plot(plot::Args),
     Bench(bench::Args),
-    Sim(sim::Args),
+    /// Serve a simulated model that behaves like vllm serve
+    #[command(subcommand)]
+    Sim(sim::Command),
     Import(import::Args),
     Export(export::Args),
     Schema(schema::Args),
@@ -187,7 +189,7 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Compare(args) => compare::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Bench(args) => machine::check().and_then(|()| bench::run(args)),
-        Command::Sim(args) => sim::run(args),
+        Command::Sim(command) => sim::run(command),
         Command::Import(args) => machine::check_clock().and_then(|()| import::run(args)),
         Command::Export(args) => export::run(args),
         Command::Schema(args) => schema::run(args),

@@ -6,15 +6,8 @@ use crate::sim::child::{self, Role};
 use crate::sim::{gpus, process};
 use std::io::{Write, stdout};
 
-/// Serve a simulated model that behaves like vllm serve
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Start a server: MODEL and flags as in vllm serve, and the simulator's own, which begin with --sim-
     #[command(disable_help_flag = true)]
     Serve {
@@ -37,8 +30,8 @@ enum Command {
     },
 }
 
-pub fn run(args: Args) -> Result<Exit> {
-    match args.command {
+pub fn run(command: Command) -> Result<Exit> {
+    match command {
         Command::Serve { args } => match machine::check_clock().map(|()| process::serve(&args))? {
             0 => Ok(Exit::Done),
             // A simulated server ends as vLLM would, not with vsweep's codes.

@@ -82,7 +82,10 @@ pub fn leave() {
 
 pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
+    let (mut plan, whole, _) = args.file.open(|plan| {
+        let directory = Directory::at(folder(args.output.as_deref(), plan));
+        settle_margins(plan, &directory, !args.fresh);
+    })?;
     let directory = choose_directory(&args, &plan)?;
     args.owner.check(directory.root())?;
     settle_gpus(&mut plan, &directory, |known, plan| known.or_else(|| gpus_here(plan)));
@@ -333,13 +336,6 @@ pub fn perform(
         let written = display.end();
         ended.and_then(|ending| written.map(|()| ending))
     })
-}
-
-impl Args {
-    fn settle_margins(&self, plan: &mut Plan) {
-        let directory = Directory::at(folder(self.output.as_deref(), plan));
-        settle_margins(plan, &directory, !self.fresh);
-    }
 }
 
 /// Writes the plan's text into the directory, and removes that of the recorded plan if it is in the other format. Another file of that name

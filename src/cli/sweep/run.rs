@@ -1,7 +1,6 @@
 //! `vsweep run`: performs the work of a plan that the journal still lacks.
 
 mod display;
-mod finish;
 mod preflight;
 mod tables;
 mod words;
@@ -19,7 +18,7 @@ use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report::progress::{Mode, Progress};
 use crate::report::texts::ending;
-use crate::run::{Changes, Interrupt, ServerSeconds, Sweep, Update};
+use crate::run::{Changes, Interrupt, ServerSeconds, Sweep, Update, on_finish};
 use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
@@ -148,7 +147,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let ended = work(recorder);
     // The lock is given up before the command of `[on_finish]` runs.
-    finish::follow(&plan, &directory, &ended, &mut interrupt);
+    follow(&plan, &directory, &ended, &mut interrupt);
     ended.map(|(_, exit)| exit)
 }
 
@@ -269,6 +268,23 @@ async fn unless_interrupted<T: Send + 'static>(
     tokio::select! {
         done = tokio::task::spawn_blocking(work) => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
         () = interrupt.pressed_again() => None,
+    }
+}
+
+/// Runs the command of `[on_finish]`, if the plan has one and the session did anything. Pressing Ctrl-C again ends it. Prints a
+/// warning if it fails.
+fn follow(plan: &Plan, directory: &Directory, ended: &Result<(Ending, Exit)>, interrupt: &mut Interrupt) {
+    let Some(hook) = &plan.on_finish else { return };
+    let ending = match ended {
+        Ok((Ending::NothingLeft, _)) => return,
+        Ok((ending, exit)) => (ending.reason(), *exit),
+        Err(_) => ("error", Exit::CannotGoOn),
+    };
+    let Ok(runtime) = machine::runtime() else { return };
+    let interrupted = interrupt.pressed_again();
+    let done = on_finish::perform(hook, &plan.secrets, directory, ending, interrupted);
+    if let Err(why) = runtime.block_on(done) {
+        output::print_note(why);
     }
 }
 

@@ -126,13 +126,11 @@ pub struct WorkForecast {
     plan: Plan,
     matrix: Matrix,
     options: Options,
-    sha256: String,
 }
 
 impl WorkForecast {
     /// Returns the remaining work of the current plan of a directory; `None` if the plan is too large to be played or cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<WorkForecast> {
-        let sha256 = state.plan_that_counts()?.1.to_owned();
         let planned = state.planning_session()?;
         if !is_playable(planned.runs, planned.searches, planned.servers) {
             return None;
@@ -149,14 +147,13 @@ impl WorkForecast {
         let (plan, matrix) = read.ok()?;
         Some(WorkForecast {
             options: options_at(&plan, &matrix, directory),
-            sha256,
             plan,
             matrix,
         })
     }
 
-    /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown, or the plan has changed since. The work is
-    /// divided evenly among `running` sweeps or shards and the workers that hold these leases.
+    /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown. The work is divided evenly among `running`
+    /// sweeps or shards and the workers that hold these leases.
     pub fn seconds_left(
         &mut self,
         state: &State,
@@ -165,8 +162,7 @@ impl WorkForecast {
     ) -> Option<f64> {
         let at_work = running + leases.values().map(|lease| &lease.owner).unique().count();
         self.options.at_work = at_work > 0;
-        let is_current = state.plan_that_counts()?.1 == self.sha256;
-        let seconds = seconds_left(self.schedule(), state, &self.options).filter(|_| is_current)?;
+        let seconds = seconds_left(self.schedule(), state, &self.options)?;
         Some(seconds / at_work.max(1) as f64)
     }
 

@@ -1,12 +1,10 @@
 //! `vsweep report --live`: serves the report of a directory during its sweep. The command changes nothing in the directory and needs no
 //! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, for any number of readers.
 
-use super::status::{WorkForecast, plan_hash};
-use crate::cli::experiment::options;
+use super::status::PlanCache;
 use crate::cli::{machine, output};
 use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce, Session};
-use crate::plan::ReportOptions;
 use crate::report::{LiveStatus, make_pages};
 use crate::run::{Interrupt, host, leases_in_use};
 use axum::body::Bytes;
@@ -78,13 +76,8 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
 struct LiveReport {
     directory: Directory,
     price: Option<f64>,
-    /// The report options of the plan.
-    options: ReportOptions,
-    /// Hash of the plan that has these options.
-    plan: Option<String>,
+    known: PlanCache,
     follower: Follower,
-    /// The remaining work, from which the time left is predicted.
-    work: Option<WorkForecast>,
     now: LiveStatus,
     next_look: Instant,
     /// The last page, shared by all answers that are being sent.
@@ -97,15 +90,12 @@ struct LiveReport {
 impl LiveReport {
     fn open(directory: &Directory, price: Option<f64>) -> Result<LiveReport> {
         let follower = Follower::open(directory)?;
-        let options = options(directory, follower.state(), price);
         let now = LiveStatus::of(directory, follower.state(), None, false, &|_| false, Timestamp::now());
         Ok(LiveReport {
             directory: directory.clone(),
             price,
-            options,
-            plan: plan_hash(follower.state()),
+            known: PlanCache::default(),
             follower,
-            work: None,
             now,
             next_look: Instant::now(),
             page: Bytes::new(),
@@ -146,16 +136,9 @@ impl LiveReport {
         let running = journal::holders(&self.directory)?;
         let leases = leases_in_use(&self.directory);
         let working = !running.is_empty() || !leases.is_empty();
-        if plan_hash(state) != self.plan {
-            self.plan = plan_hash(state);
-            self.options = options(&self.directory, state, self.price);
-            self.work = None;
-        }
-        self.work = self.work.take().or_else(|| WorkForecast::of(&self.directory, state));
-        let left = self
-            .work
-            .as_mut()
-            .and_then(|work| work.seconds_left(state, running.len(), &leases));
+        self.known.options(&self.directory, state, self.price);
+        let work = self.known.work(&self.directory, state);
+        let left = work.and_then(|work| work.seconds_left(state, running.len(), &leases));
         // The owner of a lease is a process, and ends with its id and start.
         let has_lease = |session: &Session| {
             let process = format!("-{}-{}", session.pid, session.started);
@@ -174,7 +157,9 @@ impl LiveReport {
         let began = Instant::now();
         self.now.version += 1;
         let version = Some(self.now.version);
-        let pages = make_pages(&self.directory, self.follower.state(), &self.options, version);
+        let state = self.follower.state();
+        let options = self.known.options(&self.directory, state, self.price);
+        let pages = make_pages(&self.directory, state, options, version);
         self.page = pages.page.into();
         self.drawn = self.seen();
         self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * PAUSE);

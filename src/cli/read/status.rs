@@ -63,22 +63,14 @@ pub fn run(args: Args) -> Result<Exit> {
 fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)> {
     let state = journal::load(directory, Check::Lengths)?;
     let mut status = Status::now(directory, &state)?;
-    let plan = plan_hash(&state);
-    if known.plan != plan {
-        *known = PlanCache {
-            plan,
-            ..PlanCache::default()
-        };
-    }
-    let report = known.report.get_or_insert_with(|| options(directory, &state, None));
+    let price = known.options(directory, &state, None).price_per_gpu_hour;
     // The report may have been made with another price than the plan's.
     let of_answer = status.answer.as_ref().and_then(|answer| answer.price_per_gpu_hour);
-    status.usage = SweepUsage::of(&state, of_answer.or(report.price_per_gpu_hour));
+    status.usage = SweepUsage::of(&state, of_answer.or(price));
     let leases = leases_in_use(directory);
     // A worker of a single start ends with `finished`, too, and finals may follow.
     if status.left > 0 || status.starts > 1 || status.ended.as_deref() != Some("finished") {
-        let work = &mut known.work;
-        *work = work.take().or_else(|| WorkForecast::of(directory, &state));
+        let work = known.work(directory, &state);
         // Finals follow from the results, and the journal does not show how many runs they need.
         let more = work
             .as_ref()
@@ -87,9 +79,7 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
         (status.planned, status.left) = (status.planned + more, status.left + more);
         status.has_work = work.as_ref().map(|work| work.schedule().has_work(&state));
         let running = status.running.len();
-        status.seconds_left = work
-            .as_mut()
-            .and_then(|work| work.seconds_left(&state, running, &leases));
+        status.seconds_left = work.and_then(|work| work.seconds_left(&state, running, &leases));
     }
     let workers = leases.into_iter();
     status.workers = workers
@@ -108,17 +98,30 @@ fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)>
     Ok((status, state))
 }
 
-/// Hash of the plan that counts, if one is recorded.
-pub fn plan_hash(state: &State) -> Option<String> {
-    state.plan_that_counts().map(|(_, sha256, _)| sha256.to_owned())
-}
-
 /// Parts of an experiment that are read once for each plan, while its status is read repeatedly.
 #[derive(Default)]
-struct PlanCache {
+pub struct PlanCache {
+    /// Hash of the plan.
     plan: Option<String>,
     work: Option<WorkForecast>,
     report: Option<ReportOptions>,
+}
+
+impl PlanCache {
+    /// Returns the report options of the plan that counts. If it is another plan, forgets the work of the previous one.
+    pub fn options(&mut self, directory: &Directory, state: &State, price: Option<f64>) -> &ReportOptions {
+        let plan = state.plan_that_counts().map(|(_, sha256, _)| sha256.to_owned());
+        if self.plan != plan {
+            (self.plan, self.work, self.report) = (plan, None, None);
+        }
+        self.report.get_or_insert_with(|| options(directory, state, price))
+    }
+
+    /// Returns the remaining work, from which the time left is predicted.
+    pub fn work(&mut self, directory: &Directory, state: &State) -> Option<&mut WorkForecast> {
+        self.work = self.work.take().or_else(|| WorkForecast::of(directory, state));
+        self.work.as_mut()
+    }
 }
 
 /// The remaining work of an experiment, predicted repeatedly from its directory.

@@ -3,13 +3,12 @@
 //! beginning of a sweep, are shown only if the GPU is known; other predictions may assume one.
 
 use super::output;
-use super::sweep::plan::rehearse::{AssumedMachine, failing, failures_in_words, sentence};
+use super::sweep::plan::rehearse::{AssumedMachine, calibrated, failing, failures_in_words, sentence};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{Directory, Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Limits, ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
 use crate::run::Sweep;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +34,9 @@ pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
 
-/// Returns the options of forecasts for an experiment directory. Its measured runs, and those of its neighbours, calibrate the engine
-/// model.
+/// Returns the options of forecasts for an experiment directory.
 pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
-    Options {
-        known: Arc::new(TwinSource::at(directory.clone())),
-        ..options(plan, matrix)
-    }
+    calibrated(directory, options(plan, matrix))
 }
 
 /// Returns the limits of a forecast without a rehearsal.

@@ -14,14 +14,11 @@ use crate::cli::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::plan::Plan;
-use crate::rehearse::Options;
-use crate::rehearse::twin::TwinSource;
 use crate::run::{Changes, Sweep};
 use clap::ValueEnum;
-use rehearse::AssumedMachine;
+use rehearse::{AssumedMachine, calibrated};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Show what would run, or predict it with --rehearse
 ///
@@ -120,10 +117,10 @@ pub fn show(
     sweep.imagine_anew(&mut record);
     let nothing = State::default();
     let done = if fresh { &nothing } else { &record };
-    let options = Options {
-        known: Arc::new(TwinSource::at(directory.clone())),
-        ..machine.options(sweep.plan, sweep.wanted, limits(MOST_TOKENS))
-    };
+    let options = calibrated(
+        directory,
+        machine.options(sweep.plan, sweep.wanted, limits(MOST_TOKENS)),
+    );
     let estimate = estimate(sweep.schedule(), done, &record, &options);
     let mut out = BufWriter::new(match format {
         OutputFormat::Text => output::text(),

@@ -51,10 +51,7 @@ pub fn predict(
     sweep.imagine_anew(&mut record);
     let nothing = State::default();
     let done = if fresh { &nothing } else { &record };
-    let options = Options {
-        known: Arc::new(TwinSource::at(directory.clone())),
-        ..machine.options(sweep.plan, sweep.wanted, Limits::default())
-    };
+    let options = calibrated(directory, machine.options(sweep.plan, sweep.wanted, Limits::default()));
     // The number of runs is unknown before searches. With a record or for a shard, fewer runs than the plan's are left.
     let is_whole = done.runs().next().is_none() && sweep.shard == Shard::WHOLE && !sweep.wanted.finds_its_loads();
     let working = print_progress_of(&options.plays, is_whole.then(|| sweep.wanted.counts().runs));
@@ -72,6 +69,14 @@ pub fn predict(
         true => exit.or(Exit::SomeFailed),
         false => exit,
     })
+}
+
+/// Returns options with the engine model calibrated by the measured runs of a directory and of its neighbours.
+pub fn calibrated(directory: &Directory, options: Options) -> Options {
+    Options {
+        known: Arc::new(TwinSource::at(directory.clone())),
+        ..options
+    }
 }
 
 /// Returns the workloads of a plan, named by the settings in which they differ: `1024 in, 32 out`.

@@ -6,10 +6,18 @@ use super::output::starts::{self, SweepUsage};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use vsweep_base::files::{MOST_FACTS, read_text};
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::{duration_of, show_duration};
 use vsweep_plan::show;
-use vsweep_record::journal::{ServerRecord, State};
+use vsweep_record::journal::{Directory, ServerRecord, State};
+
+/// The facts in `manifest.json`; null if it cannot be read.
+pub fn manifest(directory: &Directory) -> Value {
+    let text = read_text(&directory.manifest(), MOST_FACTS).ok();
+    text.and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default()
+}
 
 /// The known facts of the manifest, then the versions of the servers, the nodes, the time spent measuring and the GPU-hours.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {

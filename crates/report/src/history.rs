@@ -6,14 +6,13 @@
 //! This module only reads. A measurement depends on the history only through the margin and the noise that its session records when it
 //! begins.
 
+use super::environment::manifest;
 use super::rows::read_runs;
 use crate::ordered::Ordered;
 use itertools::Itertools;
-use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use vsweep_base::files;
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::Points;
 use vsweep_strategy::stats::{Margin, Noise, Start};
@@ -127,8 +126,7 @@ pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Dir
 
 /// The machine that an experiment was measured on, as its manifest says.
 pub fn host_of(root: &Path) -> Option<String> {
-    let manifest: Value =
-        serde_json::from_slice(&files::read(&Directory::at(root).manifest(), files::MOST_FACTS).ok()?).ok()?;
+    let manifest = manifest(&Directory::at(root));
     let host = manifest["host"].as_str().filter(|host| !host.is_empty());
     host.map(str::to_owned)
 }

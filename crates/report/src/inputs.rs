@@ -1,6 +1,7 @@
 //! Everything a report is made from.
 
 use super::distributions::Distributions;
+use super::environment;
 use super::findings::answer::Answers;
 use super::findings::failures::{Group, group, read_excerpts};
 use super::findings::goals::Goals;
@@ -11,7 +12,7 @@ use super::telemetry::{self, Telemetry};
 use serde_json::Value;
 use std::path::Path;
 use vsweep_answer::Answer;
-use vsweep_base::files::{MOST_FACTS, MOST_TEXT, read_text};
+use vsweep_base::files::{MOST_TEXT, read_text};
 use vsweep_plan::matrix::argv;
 use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands, draft_of};
 use vsweep_record::journal::{Directory, State};
@@ -71,8 +72,6 @@ impl<'a> Inputs<'a> {
         answer: Answer,
     ) -> Inputs<'a> {
         let plan = plan_text(directory, state);
-        let manifest = read_text(&directory.manifest(), MOST_FACTS).ok();
-        let manifest = manifest.and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
         let answers = Answers::of(answer, points, state, &goals);
@@ -82,7 +81,7 @@ impl<'a> Inputs<'a> {
             options,
             bench: runner(plan.as_ref()),
             plan: plan.map(|(text, _)| text).unwrap_or_default(),
-            manifest: manifest.unwrap_or_default(),
+            manifest: environment::manifest(directory),
             state,
             points,
             varied: varying(points),

@@ -1,19 +1,17 @@
 //! One side of a comparison as it is read from disk: its runs, their machines, and its servers. Also finds the differences between two
 //! sides other than their figures: the machine, versions, environments, commands and settings.
 
-use super::super::environment::facts;
 use super::differences::{Change, differing, of_server};
 use super::matching::{PointPair, constants, full_name, values_of};
+use crate::environment::{facts, manifest};
 use crate::ordered::{Order, Ordered};
 use crate::rows::{Runs, load};
 use crate::texts::status::unfinished;
 use itertools::Itertools;
-use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
-use vsweep_base::files::{MOST_FACTS, read};
 use vsweep_base::ids::{Hash256, ServerId};
 use vsweep_base::units::show_many;
 use vsweep_plan::{ReportOptions, spelling};
@@ -70,10 +68,8 @@ impl Side {
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let hash = |run: &RunRecord| run.file.as_ref().map(|file| file.sha256);
         let origins = state.runs().map(|run| (run.rank.line, hash(run)));
-        let manifest = read(&directory.manifest(), MOST_FACTS).ok();
-        let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
-        let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
-        let facts = facts
+        let facts = facts(&manifest(directory), &state)
+            .into_iter()
             .chain(clocks(&table))
             .filter(|(name, _)| !OF_THE_SWEEP.contains(&name.as_str()));
         Ok(Side {

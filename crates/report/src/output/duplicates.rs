@@ -1,7 +1,7 @@
 //! `duplicates.csv`: results that do not count, with the reason and the difference from the result that counts, if there is one. For
 //! example, two sessions that did not know of each other measured the same run, a run was tried again, or a result was retired.
 
-use super::files;
+use super::files::{self, cell};
 use super::starts::show_slot;
 use crate::findings::attainment::Shares;
 use crate::rows::read_figures;
@@ -16,9 +16,6 @@ const FIGURES: [&str; 4] = ["request_throughput", "output_throughput", "p99_ttft
 
 /// The table; `None` if every result counts.
 pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
-    fn shown<T: ToString>(value: Option<T>) -> String {
-        value.map_or_else(String::new, |value| value.to_string())
-    }
     let row = |spare: Duplicate<'_>| {
         let run = spare.run;
         let own = figures(directory, run);
@@ -30,14 +27,14 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
             ("start", show_slot(run.slot)),
             ("run", run.run.to_string()),
             ("started", run.rank.line.to_string()),
-            ("launch", shown(run.launch)),
+            ("launch", cell(run.launch)),
             ("outcome", run.outcome.to_string()),
             ("validity", run.validity.to_string()),
-            ("cause", shown(run.cause.map(Cause::name))),
+            ("cause", cell(run.cause.map(Cause::name))),
             ("why", spare.why.to_string()),
-            ("counts", shown(spare.counts.map(|counts| counts.started))),
+            ("counts", cell(spare.counts.map(|counts| counts.started))),
         ];
-        row.extend(FIGURES.into_iter().zip(own.map(shown)));
+        row.extend(FIGURES.into_iter().zip(own.map(cell)));
         row.push(("differs_percent", differs.unwrap_or_default()));
         row
     };

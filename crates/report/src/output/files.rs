@@ -25,6 +25,11 @@ pub(crate) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>
     Some(writer.into_inner().expect("writing to memory cannot fail"))
 }
 
+/// A cell; empty without a value.
+pub(crate) fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
 /// Writes these files into a folder of the directory, and removes the other files that earlier reports wrote there. Files that reports
 /// wrote are in a list, so a user's own files in the folder stay.
 pub(crate) fn write_folder(

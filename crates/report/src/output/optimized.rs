@@ -1,11 +1,12 @@
 //! `optimize.csv`: each server of an optimisation with its state, the reason for its start, and the figure that it has or is expected to
 //! have.
 
-use super::files;
+use super::files::{self, cell};
+use crate::compare::word;
+use crate::texts::words::short_label;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_answer::{Answer, CandidateSummary, Estimate, OptimizationState, Reason};
-use vsweep_plan::show;
 use vsweep_record::evidence::OptimizationProgress;
 use vsweep_record::journal::{Optimization, State};
 
@@ -30,7 +31,7 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
     let slots = servers.map(|(_, server)| server.launches.iter().map(|start| start.slot).unique().count());
     found.more_starts = slots.sum::<usize>().saturating_sub(found.starts);
     for candidate in &mut found.candidates {
-        candidate.name = crate::texts::words::short_label(&candidate.name);
+        candidate.name = short_label(&candidate.name);
     }
     found
 }
@@ -39,37 +40,23 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
 pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
     let found = answer.optimization.as_deref()?;
     let row = |candidate: &CandidateSummary| {
-        let figure = |figure: fn(&Estimate) -> f64| {
-            candidate
-                .value
-                .as_ref()
-                .map_or(String::new(), |value| figure(value).to_string())
-        };
+        let figure = |figure: fn(&Estimate) -> f64| cell(candidate.value.as_ref().map(figure));
         vec![
             ("server", candidate.config.clone()),
             ("name", candidate.name.clone()),
-            (
-                "state",
-                show(&serde_json::to_value(candidate.state).expect("a state is a word")),
-            ),
+            ("state", word(candidate.state)),
             ("starts", candidate.starts.to_string()),
-            ("reason", candidate.reason.map_or("", word).to_owned()),
+            ("reason", cell(candidate.reason.map(name))),
             ("value", figure(|value| value.value)),
             ("low", figure(|value| value.low)),
             ("high", figure(|value| value.high)),
-            (
-                "predicted",
-                candidate
-                    .predicted
-                    .map_or(String::new(), |predicted| predicted.value.to_string()),
-            ),
+            ("predicted", cell(candidate.predicted.map(|predicted| predicted.value))),
         ]
     };
-    let rows: Vec<Vec<(&str, String)>> = found.candidates.iter().map(row).collect();
-    files::to_csv(&rows)
+    files::to_csv(&found.candidates.iter().map(row).collect_vec())
 }
 
-fn word(reason: Reason) -> &'static str {
+fn name(reason: Reason) -> &'static str {
     match reason {
         Reason::Defaults => "defaults",
         Reason::Spread => "spread",

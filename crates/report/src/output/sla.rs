@@ -1,6 +1,6 @@
 //! The answers of searches: the highest load of each server for each target, as rows of `sla.csv` and as a table in the terminal.
 
-use super::files;
+use super::files::{self, cell};
 use crate::ordered::Ordered;
 use crate::rows::with_combo;
 use crate::texts::align::{align, fitting_in};
@@ -347,39 +347,29 @@ pub fn to_csv(state: &State, document: &Document) -> Option<Vec<u8>> {
     let has_starts = all.iter().any(|result| result.starts.len() > 1);
     let row = |(result, params): (&SearchResult<'_>, &[Params; 2])| {
         let (started, answer) = (&result.record().started, result.answer());
-        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let value = answer.and_then(|answer| answer.found.value());
         let replicas = replicas(document, result).map(f64::from);
         let mut row = vec![("server".to_owned(), started.server.to_string())];
         for side in [0, 1] {
-            let cell = |name: &String| params[side].get(name).map(show).unwrap_or_default();
-            row.extend(names[side].iter().map(|name| (title(side, name), cell(name))));
+            let value = |name: &String| cell(params[side].get(name).map(show));
+            row.extend(names[side].iter().map(|name| (title(side, name), value(name))));
         }
         let found = [
             ("target", result.target.name.clone()),
             ("vary", started.vary.name().to_owned()),
-            ("value", number(value)),
-            ("low", number(answer.map(|answer| answer.low))),
-            ("high", number(answer.map(|answer| answer.high))),
-            ("replicas", number(replicas)),
+            ("value", cell(value)),
+            ("low", cell(answer.map(|answer| answer.low))),
+            ("high", cell(answer.map(|answer| answer.high))),
+            ("replicas", cell(replicas)),
             (
                 "value_of_replicas",
-                number(value.zip(replicas).map(|(value, replicas)| value * replicas)),
+                cell(value.zip(replicas).map(|(value, replicas)| value * replicas)),
             ),
             ("answer", word(result).to_owned()),
-            ("within", number(answer.and_then(|answer| answer.within))),
-            (
-                "binding",
-                answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
-            ),
-            (
-                "probes",
-                answer.map_or_else(String::new, |answer| answer.probes.to_string()),
-            ),
-            (
-                "disturbed",
-                answer.map_or_else(String::new, |answer| answer.disturbed.to_string()),
-            ),
+            ("within", cell(answer.and_then(|answer| answer.within))),
+            ("binding", cell(answer.and_then(|answer| answer.binding.as_ref()))),
+            ("probes", cell(answer.map(|answer| answer.probes))),
+            ("disturbed", cell(answer.map(|answer| answer.disturbed))),
             ("seed", started.seed.value.to_string()),
             ("seed_from", started.seed.basis.word().to_owned()),
             ("notes", notes(result)),

@@ -1,7 +1,7 @@
 //! `starts.csv`: every launch of a server, with its node, the time for which it held its GPUs, and the part of that time that was spent
 //! measuring. The file is the timeline of the sweep as a table.
 
-use super::files;
+use super::files::{self, cell};
 use crate::ordered::Ordered;
 use crate::texts::words::show_number;
 use itertools::Itertools;
@@ -131,7 +131,6 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
     let row = |usage: LaunchUsage<'_>| {
         let (launch, spent) = (usage.launch, usage.spent);
-        let simulated = usage.server.is_simulated();
         vec![
             ("server", usage.id.to_string()),
             ("name", usage.server.name.clone()),
@@ -139,15 +138,12 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             ("launch", launch.launch.to_string()),
             ("node", usage.node.to_string()),
             ("gpus", launch.gpus.iter().join(" ")),
-            (
-                "gpu_count",
-                usage.gpus.map_or_else(String::new, |gpus| gpus.to_string()),
-            ),
+            ("gpu_count", cell(usage.gpus)),
             ("started", launch.started_at.clone()),
             ("startup_s", figure(launch.ready_seconds(), 1)),
             ("ended", launch.exited_at.clone().unwrap_or_default()),
             ("cause", launch.exit.cause.map_or("", Cause::name).to_owned()),
-            ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
+            ("simulated", cell(usage.server.is_simulated())),
             ("runs", spent.runs.to_string()),
             ("held_s", figure(usage.held_s(), 1)),
             ("measured_s", figure(Some(spent.measured_s), 1)),

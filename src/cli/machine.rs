@@ -3,8 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::load::FILES_BESIDE_CONNECTIONS;
-use crate::server;
-use crate::threads;
+use crate::{server, threads};
 use nix::sys::resource::{Resource, getrlimit};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Runtime};

@@ -1,8 +1,7 @@
 //! `vsweep init`: writes a commented plan to start from. This file chooses the plan that suits a goal; `plan` defines the format of plans.
 
 use crate::cli::experiment::Owner;
-use crate::cli::machine;
-use crate::cli::output;
+use crate::cli::{machine, output};
 use crate::error::{Error, Exit, Result};
 use crate::load::ServerAddress;
 use crate::plan::Secrets;

@@ -12,8 +12,7 @@ use crate::ordered::Ordered;
 use crate::texts::words::{axis_title, short_name};
 use itertools::Itertools;
 use vsweep_metrics::median;
-use vsweep_record::table::MetricSet;
-use vsweep_record::table::{Column, Point, Points, Workload};
+use vsweep_record::table::{Column, MetricSet, Point, Points, Workload};
 
 /// Columns to draw against each other.
 pub struct Lines<'a> {

@@ -8,8 +8,7 @@ use crate::findings::variation::{curves_along, swept, varying};
 use crate::texts::words::{name, title};
 use itertools::Itertools;
 use vsweep_plan::Plot;
-use vsweep_record::table::Column;
-use vsweep_record::table::MetricSet;
+use vsweep_record::table::{Column, MetricSet};
 use vsweep_strategy::stats::split_class;
 
 /// Draws latency against load: the median and the highest percentile of TTFT, TPOT and E2EL, and the times of single batches if a run has

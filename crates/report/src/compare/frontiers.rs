@@ -2,8 +2,7 @@
 
 use super::Side;
 use crate::chart::{Chart, Mark, Series, Style};
-use crate::charts::ChartContext;
-use crate::charts::pareto;
+use crate::charts::{ChartContext, pareto};
 use crate::findings::answer::estimate_by_table;
 use crate::findings::variation::name_workload;
 use crate::ordered::{Order, Ordered};

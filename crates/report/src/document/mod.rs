@@ -7,16 +7,15 @@ mod workloads;
 
 use super::charts::explore::in_words;
 use super::environment::{self, facts};
-use super::findings::cautions;
-use super::findings::compared;
 use super::findings::failures::Group;
 use super::findings::variation::settings;
+use super::findings::{bound, cautions, compared};
 use super::inputs::Inputs;
 use super::output::configs::Config;
 use super::output::starts::SweepUsage;
 use super::texts::status::unfinished;
 use super::texts::words::with_short_names;
-use super::{findings::bound, output::sla, sentences};
+use super::{output::sla, sentences};
 use crate::sentences::parts::replicas;
 use crate::sentences::{Pick, picks};
 use itertools::Itertools;

@@ -24,8 +24,7 @@ use vsweep_base::printable::printable;
 use vsweep_base::shell::shell_command;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::MetricSet;
-use vsweep_record::table::{Cell, Column, Point, Section, Spread};
+use vsweep_record::table::{Cell, Column, MetricSet, Point, Section, Spread};
 
 /// Most loads that are listed.
 const MOST_LOADS: usize = 40;

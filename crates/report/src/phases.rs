@@ -10,17 +10,16 @@ use crate::ordered::Ordered;
 use itertools::Itertools;
 use minijinja::context;
 use minijinja::value::Serde;
-use serde_json::{Map, Value, json};
-
-type Row = Map<String, Value>;
+use serde_json::{Value, json};
+use vsweep_plan::Params;
 
 /// Rows measured so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phases {
     model: String,
     simulated: bool,
-    prefill: Vec<Row>,
-    decode: Vec<Row>,
+    prefill: Vec<Params>,
+    decode: Vec<Params>,
 }
 
 impl Phases {
@@ -40,7 +39,7 @@ impl Phases {
     }
 
     /// Adds a row to the phase `prefill`, or to decode if `phase` is anything else.
-    pub fn add(&mut self, phase: &str, row: Row) {
+    pub fn add(&mut self, phase: &str, row: Params) {
         match phase {
             "prefill" => self.prefill.push(row),
             _ => self.decode.push(row),
@@ -83,13 +82,13 @@ impl Phases {
         fill(&page, include_str!("phases.md.jinja"), parts)
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Row> {
+    fn rows(&self) -> impl Iterator<Item = &Params> {
         self.prefill.iter().chain(&self.decode)
     }
 
     /// Decode rows by their ratio, in the order measured.
-    fn by_ratio(&self) -> Vec<(f64, Vec<&Row>)> {
-        let ratio = |row: &Row| number(row, "ratio").unwrap_or(0.0);
+    fn by_ratio(&self) -> Vec<(f64, Vec<&Params>)> {
+        let ratio = |row: &Params| number(row, "ratio").unwrap_or(0.0);
         let of_ratio = |wanted: f64| {
             let rows = self.decode.iter().filter(|row| ratio(row) == wanted);
             (wanted, rows.collect())
@@ -132,7 +131,7 @@ impl Phases {
         name: &str,
         title: &str,
         panels: &[(&str, &str, &str)],
-        curves: Vec<(String, Vec<&Row>)>,
+        curves: Vec<(String, Vec<&Params>)>,
     ) -> Option<Chart> {
         let rows = curves.iter().flat_map(|(_, rows)| rows);
         let levels = rows.filter_map(|row| number(row, "concurrency"));
@@ -186,8 +185,8 @@ impl Phases {
     }
 }
 
-fn series(name: &str, index: usize, rows: &[&Row], metric: &str) -> Series {
-    let mark = |row: &&Row| {
+fn series(name: &str, index: usize, rows: &[&Params], metric: &str) -> Series {
+    let mark = |row: &&Params| {
         Some(Mark {
             bar: interval(row).filter(|_| metric == "total_throughput"),
             ..Mark::at(number(row, "concurrency")?, number(row, metric)?)
@@ -197,11 +196,11 @@ fn series(name: &str, index: usize, rows: &[&Row], metric: &str) -> Series {
     Series::new(name, Style::Curve(index), points.collect())
 }
 
-fn number(row: &Row, key: &str) -> Option<f64> {
+fn number(row: &Params, key: &str) -> Option<f64> {
     row.get(key)?.as_f64()
 }
 
-fn interval(row: &Row) -> Option<(f64, f64)> {
+fn interval(row: &Params) -> Option<(f64, f64)> {
     let ends = row.get("confidence_95")?.get("total_throughput")?;
     Some((ends[0].as_f64()?, ends[1].as_f64()?))
 }
@@ -226,7 +225,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Half the width of the 95 % interval, in percent of its middle.
-fn margin(row: &Row) -> Option<f64> {
+fn margin(row: &Params) -> Option<f64> {
     let (low, high) = interval(row)?;
     Some((high - low) / (high + low).max(f64::MIN_POSITIVE) * 100.0)
 }
@@ -235,7 +234,7 @@ fn margin(row: &Row) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn row(ratio: f64, concurrency: u64, rate: f64) -> Row {
+    fn row(ratio: f64, concurrency: u64, rate: f64) -> Params {
         let value = json!({
             "ratio": ratio, "concurrency": concurrency, "input_len": 99, "output_len": 1, "seq_len": 100,
             "elapsed_s": 15.0, "output_throughput": rate / 100.0, "total_throughput": rate, "warmup_s": 5.0,

@@ -66,12 +66,10 @@ struct LineContent {
     /// Names of the run that has begun, and further text about it. They are shown once requests are sent, for example after a reset.
     run: Option<(Names, Vec<String>)>,
     /// Writes the progress of its run or start, given the duration so far; `None` if only the duration is known.
-    so_far: Option<SoFar>,
+    so_far: Option<Box<dyn Fn(String) -> Vec<String> + Send>>,
     /// True if the parts come before the progress.
     leads: bool,
 }
-
-type SoFar = Box<dyn Fn(String) -> Vec<String> + Send>;
 
 impl Live {
     /// Begins the display with the line of the runs.

@@ -21,14 +21,11 @@ use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{COMBO, Cell, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
-/// Finds a contradiction within a record of a tree, to complete a sentence that begins with the record.
-pub type Contradiction<'c> = &'c dyn Fn(&Params) -> Option<String>;
-
 /// Reads the runs of a directory: an experiment of vsweep, with the columns that its plan asks for, or a result tree of vLLM. Records of a
-/// tree that contradict themselves are left out.
+/// tree in which `contradiction` finds one are left out; it completes a sentence that begins with the record.
 pub fn read_any(
     root: &Path,
-    contradiction: Contradiction<'_>,
+    contradiction: &dyn Fn(&Params) -> Option<String>,
     options: impl FnOnce(&State) -> ReportOptions,
 ) -> Result<Runs> {
     if !root.is_dir() {
@@ -169,7 +166,7 @@ fn find_summaries(
     Ok(())
 }
 
-fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -> Runs {
+fn read_tree(root: &Path, files: &[PathBuf], contradiction: &dyn Fn(&Params) -> Option<String>) -> Runs {
     let mut builder = TableBuilder::new();
     let mut damaged = Vec::new();
     let mut points = HashMap::new();

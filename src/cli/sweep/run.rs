@@ -345,7 +345,13 @@ pub fn perform(
             && sweep.plan.optimize.is_none()
             && forecast::is_playable(counts.runs, counts.searches, counts.servers);
         let countdown = is_foreseen.then(|| Countdown::start(scope, sweep.schedule(), &options));
-        let mut display = Display::new(sweep, progress, countdown, tables);
+        let mut display = Display {
+            sweep,
+            progress,
+            countdown,
+            tables,
+            pairs: 0,
+        };
         let mut observer = |update: Update<'_>, recorder: &Recorder| display.show(update, recorder);
         let performed = sweep.perform(changes, recorder, interrupt, &mut observer);
         let ended = machine::runtime()?.block_on(performed);

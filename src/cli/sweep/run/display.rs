@@ -20,31 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shows a sweep while it runs.
 pub struct Display<'a> {
-    sweep: Sweep<'a>,
-    progress: Progress,
-    countdown: Option<Countdown>,
-    tables: Option<Tables>,
+    pub sweep: Sweep<'a>,
+    pub progress: Progress,
+    pub countdown: Option<Countdown>,
+    pub tables: Option<Tables>,
     /// Number of measured pairs in the last message about a comparison.
-    pairs: usize,
+    pub pairs: usize,
 }
 
-impl<'a> Display<'a> {
-    /// Returns a display of `sweep`.
-    pub fn new(
-        sweep: Sweep<'a>,
-        progress: Progress,
-        countdown: Option<Countdown>,
-        tables: Option<Tables>,
-    ) -> Display<'a> {
-        Display {
-            sweep,
-            progress,
-            countdown,
-            tables,
-            pairs: 0,
-        }
-    }
-
+impl Display<'_> {
     /// Shows an update.
     pub fn show(&mut self, update: Update<'_>, recorder: &Recorder) -> Result<()> {
         let state = recorder.state();

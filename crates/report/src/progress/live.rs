@@ -211,11 +211,6 @@ impl Live {
         }
     }
 
-    /// Prints a line above the display.
-    pub fn line(&mut self, line: Line) {
-        self.print(Some(line));
-    }
-
     /// Shows the answer so far as the last line, in its longest form that fits.
     pub fn show_result(&mut self, forms: Names) {
         let screen = &self.screen;
@@ -253,7 +248,8 @@ impl Live {
         let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint_short(names)));
     }
 
-    fn print(&self, line: Option<Line>) {
+    /// Prints a line above the display.
+    pub fn print(&self, line: Option<Line>) {
         // A terminal that went away must not end the sweep, so the error is ignored.
         let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint(None)));
     }

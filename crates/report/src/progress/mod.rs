@@ -167,7 +167,7 @@ impl Progress {
 
     fn show(&mut self, headword: Headword, key: &str, text: &str) {
         match (&mut self.live, self.mode) {
-            (Some(live), _) => live.line(Line::new(headword, text)),
+            (Some(live), _) => live.print(Some(Line::new(headword, text))),
             (None, Mode::Auto | Mode::Plain) => {
                 // The time of day is in UTC, as for events.
                 let at = now().to_string();

@@ -123,7 +123,7 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
     let (written, drawn) = threads::both(
-        || write_all_tables(directory, state, runs, &points, &inputs),
+        || write_all_tables(runs, &inputs),
         || -> Result<_> {
             let charts = write_charts(&inputs, options)?;
             // The Markdown states the number of charts, so it is made after them.
@@ -174,15 +174,9 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOu
 }
 
 /// Writes the text tables, and the table of runs as Parquet.
-fn write_all_tables(
-    directory: &Directory,
-    state: &State,
-    runs: &Runs,
-    points: &Points<'_>,
-    inputs: &Inputs<'_>,
-) -> Result<ReportOutput> {
-    let (goals, answer) = (&inputs.goals, &inputs.answers.document);
-    let mut written = write_tables(directory, state, runs, points, goals, answer)?;
+fn write_all_tables(runs: &Runs, inputs: &Inputs<'_>) -> Result<ReportOutput> {
+    let (directory, answer) = (inputs.directory, &inputs.answers.document);
+    let mut written = write_tables(directory, inputs.state, runs, inputs.points, &inputs.goals, answer)?;
     let parquet = directory.summary_parquet();
     write_atomic_with(&parquet, |file| Content::Parquet(&runs.table).write_to(file))?;
     written.files.push(parquet);

@@ -89,13 +89,6 @@ pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers, state: 
         .collect()
 }
 
-/// The charts of the targets of the plan's searches, then those of its explorations.
-pub fn make_search_charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
-    let mut charts = sla::charts(subject, state);
-    charts.extend(explore::charts(subject, state));
-    charts
-}
-
 /// Keeps the first [`MOST_PICTURES`] charts of a kind, and names them. The last one says if there were more.
 fn numbered(name: &str, mut charts: Vec<Chart>) -> Vec<Chart> {
     let count = charts.len();

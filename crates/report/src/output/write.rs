@@ -5,7 +5,7 @@ use super::files::write_folder;
 use super::pages::Pages;
 use super::sla;
 use crate::chart::Chart;
-use crate::charts::{ChartContext, cdf, make_answer_charts, make_charts, make_search_charts};
+use crate::charts::{self, ChartContext, cdf, make_answer_charts, make_charts};
 use crate::environment::{origin, sign};
 use crate::findings::answer;
 use crate::findings::goals::Goals;
@@ -148,11 +148,12 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOu
         experiment: &inputs.experiment,
         points: inputs.points,
     };
-    let charts = make_charts(&context, options, &inputs.answers.recommended());
+    let made = make_charts(&context, options, &inputs.answers.recommended());
     let origin = origin(&inputs.manifest, state);
-    let all: Vec<Chart> = make_search_charts(&context, state)
+    let all: Vec<Chart> = charts::sla::charts(&context, state)
         .into_iter()
-        .chain(charts.charts)
+        .chain(charts::explore::charts(&context, state))
+        .chain(made.charts)
         .chain(make_answer_charts(&context, &inputs.answers, state))
         .chain(cdf::charts(&context, &inputs.answers.workloads, &inputs.distributions))
         .map(|chart| sign(chart, &origin))
@@ -168,7 +169,7 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOu
     Ok(ReportOutput {
         files: write_folder(inputs.directory, &inputs.directory.charts(), images)?,
         problems,
-        notes: charts.missing,
+        notes: made.missing,
         ..ReportOutput::default()
     })
 }

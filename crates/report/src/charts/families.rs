@@ -3,7 +3,7 @@
 //! explains most.
 
 use super::multiples::{groups, order};
-use super::{ChartContext, of_workload};
+use super::{ChartContext, labelled, of_workload};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::findings::ranking::{Ranking, sort};
 use crate::findings::variation::{name_workload, settings, swept, varying_within};
@@ -220,15 +220,8 @@ fn remove_repeated_labels(series: &mut [Series]) {
 
 /// Returns the points of a server config. Some of them are labelled with their load, if it is given.
 fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
-    let step = family.len().div_ceil(MOST_LABELS);
-    let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
-        let load = load.filter(|_| i.is_multiple_of(step));
-        let load = load.map(|load| load.cells.at(placed.point.row).to_string());
-        Mark {
-            label: load.into_iter().collect(),
-            suspect: placed.point.is_suspect(),
-            ..Mark::at(placed.x.value, placed.y.value)
-        }
-    };
-    family.iter().enumerate().map(mark).collect()
+    let placed = family
+        .iter()
+        .map(|placed| (placed.point, placed.x.value, placed.y.value));
+    labelled(placed, load, MOST_LABELS)
 }

@@ -25,7 +25,7 @@ use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, Point, Points, Spread};
+use vsweep_record::table::{Cell, Column, Point, Points, Spread};
 
 /// Data common to all charts of a report.
 #[derive(Debug)]
@@ -131,6 +131,25 @@ const WIDEST: f64 = 10.0;
 fn bar_of(spread: &Spread) -> Option<(f64, f64)> {
     let is_too_wide = spread.interval.is_some_and(|(low, high)| high > WIDEST * low);
     (!is_too_wide).then(|| spread.reach())
+}
+
+/// The marks of a curve, each given by its point and its position. If the load is given, at most `most` marks are labelled with it.
+fn labelled<'p>(
+    curve: impl ExactSizeIterator<Item = (&'p Point, f64, f64)>,
+    load: Option<&Column>,
+    most: usize,
+) -> Vec<Mark> {
+    let step = curve.len().div_ceil(most);
+    let mark = |(i, (point, x, y)): (usize, (&Point, f64, f64))| {
+        let load = load.filter(|_| i.is_multiple_of(step));
+        let load = load.map(|load| load.cells.at(point.row).to_string());
+        Mark {
+            label: load.into_iter().collect(),
+            suspect: point.is_suspect(),
+            ..Mark::at(x, y)
+        }
+    };
+    curve.enumerate().map(mark).collect()
 }
 
 /// Repeats as one mark: the means of both figures, and a bar from the lowest to the highest of the second.

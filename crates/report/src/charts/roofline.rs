@@ -2,8 +2,8 @@
 //! arithmetic intensity (operations per byte read), relative to that of the hardware: MFU / MBU. On the slope, memory bandwidth is the
 //! limit; on the flat part, arithmetic is. Points without MFU or MBU are not drawn, for example if the GPU is unknown.
 
-use super::ChartContext;
 use super::multiples::groups;
+use super::{ChartContext, labelled};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::findings::variation::{settings, swept, varying};
 use crate::texts::words::axis_title;
@@ -43,17 +43,7 @@ pub fn charts(subject: &ChartContext<'_>, recommended: &[usize]) -> Vec<Chart> {
     let curve_by: Vec<&Column> = curve_by.collect();
     let curves = groups(&placed, &curve_by, |(point, _)| point.row);
     let marks = |curve: &[(&Point, (f64, f64))], load: Option<&Column>| {
-        let step = curve.len().div_ceil(MOST_LABELS);
-        let mark = |(i, (point, (x, y))): (usize, &(&Point, (f64, f64)))| Mark {
-            label: load
-                .filter(|_| i.is_multiple_of(step))
-                .map(|load| load.cells.at(point.row).to_string())
-                .into_iter()
-                .collect(),
-            suspect: point.is_suspect(),
-            ..Mark::at(*x, *y)
-        };
-        curve.iter().enumerate().map(mark).collect::<Vec<Mark>>()
+        labelled(curve.iter().map(|(point, (x, y))| (*point, *x, *y)), load, MOST_LABELS)
     };
     let [first, .., last] = placed.as_slice() else {
         return Vec::new();

@@ -34,39 +34,31 @@ pub fn run(args: Args) -> Result<Exit> {
         0 => runs,
         files => format!("{runs} in {}", show_many(files, "file")),
     };
-    match found {
-        0 if let Some(pid) = verified.running => {
-            output::say(format_args!(
+    if found == 0 {
+        output::say(match verified.running {
+            Some(pid) => format!(
                 "the record is sound; a sweep is running (pid {pid}), and its tables and report can be checked once it has ended"
-            ));
-            Ok(Exit::Done)
-        }
-        0 => {
-            output::say(format_args!("every number agrees: {compared}"));
-            Ok(Exit::Done)
-        }
-        found => {
-            let remedy = match verified.differences.is_empty() {
-                _ if verified.running.is_some() => {
-                    "restore what is lost; tables and report can be checked once the sweep has ended".to_owned()
-                }
-                true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
-                true if !verified.lost.is_empty() => {
-                    "restore what is lost; the tables and the report say what is left of the runs".to_owned()
-                }
-                true => "the tables and the report say what is left".to_owned(),
-                false => format!(
-                    "{}`vsweep report {}` makes tables and report anew",
-                    if verified.lost.is_empty() && state.damage.is_empty() {
-                        ""
-                    } else {
-                        "restore what is lost; then "
-                    },
-                    directory.root().display()
-                ),
-            };
-            let found = show_many(found as u64, "difference");
-            Err(Error::Fatal(format!("{found} found in {compared}; {remedy}")))
-        }
+            ),
+            None => format!("every number agrees: {compared}"),
+        });
+        return Ok(Exit::Done);
     }
+    let remedy = match verified.differences.is_empty() {
+        _ if verified.running.is_some() => {
+            "restore what is lost; tables and report can be checked once the sweep has ended".to_owned()
+        }
+        true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
+        true if !verified.lost.is_empty() => {
+            "restore what is lost; the tables and the report say what is left of the runs".to_owned()
+        }
+        true => "the tables and the report say what is left".to_owned(),
+        false => {
+            let is_lost = !(verified.lost.is_empty() && state.damage.is_empty());
+            let first = if is_lost { "restore what is lost; then " } else { "" };
+            let root = directory.root().display();
+            format!("{first}`vsweep report {root}` makes tables and report anew")
+        }
+    };
+    let found = show_many(found as u64, "difference");
+    Err(Error::Fatal(format!("{found} found in {compared}; {remedy}")))
 }

@@ -11,7 +11,7 @@ use crate::journal::{Directory, State};
 use crate::plan::ReportOptions;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
-use crate::report::{Runs, answer_by_table, estimate_by_table};
+use crate::report::{answer_by_table, estimate_by_table};
 use crate::table::{Filter, Points, Table};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -56,18 +56,14 @@ impl Directories {
         for (directory, name) in self.directories.iter().zip(self.names()) {
             let asked = |state: &State| options(&Directory::at(directory), state, self.price_per_gpu_hour);
             let mut recorded = None;
-            let Runs {
-                mut table,
-                damaged,
-                state,
-            } = results::read(directory, |state| ReportOptions {
+            let runs = results::read(directory, |state| ReportOptions {
                 // Costs are added after `prepare`.
                 price_per_gpu_hour: None,
                 ..recorded.insert(asked(state)).clone()
             })?;
-            damage = damage.or(print_damage(&damaged));
+            damage = damage.or(print_damage(&runs.damaged));
+            let (mut table, state) = (runs.table, runs.state.unwrap_or_default());
             prepare(&mut table)?;
-            let state = state.unwrap_or_default();
             let options = recorded.unwrap_or_else(|| asked(&state));
             if let Some(price) = options.price_per_gpu_hour {
                 table.add_costs(price);

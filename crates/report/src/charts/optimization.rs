@@ -118,15 +118,8 @@ impl Course {
     }
 
     fn panel(self, answer: &Answer, found: &OptimizationState) -> Panel {
-        let Course {
-            unit,
-            end,
-            predicted,
-            starts: [first, further],
-            best,
-            rings,
-            ..
-        } = self;
+        let (unit, end) = (self.unit, self.end);
+        let [first, further] = self.starts;
         let of_defaults = found.defaults.as_ref().and_then(|config| {
             let candidate = found.candidates.iter().find(|candidate| candidate.config == *config)?;
             let measured = found
@@ -139,12 +132,12 @@ impl Course {
         });
         let (name, line) = of_defaults.unwrap_or_default();
         let series = vec![
-            Series::new("predicted", Style::Background, predicted),
+            Series::new("predicted", Style::Background, self.predicted),
             Series::new(name, Style::Limit, line),
-            Series::new("best so far", Style::Line(0), best),
+            Series::new("best so far", Style::Line(0), self.best),
             Series::new("first start of a server", Style::Points(0), first),
             Series::new("a further start", Style::Points(1), further),
-            Series::new("the best server", Style::Ring, rings),
+            Series::new("the best server", Style::Ring, self.rings),
         ];
         let x = Axis::of(format!("Server time so far ({unit})"), Scale::Linear).covering(0.0, end);
         let figures = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);

@@ -27,7 +27,7 @@ pub(super) use words::word;
 use super::findings::losses::loss;
 use super::names::PointNames;
 use itertools::Itertools;
-use matching::{PointMatches, PointPair, match_points};
+use matching::{PointPair, match_points};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use vsweep_answer::{Basis, ComparedPoint, ComparisonInput, MetricNoise, RequirementVerdict, Verdict};
@@ -166,21 +166,15 @@ impl Comparison {
         let ([base, new], shared) = side::set_apart(base, new)?;
         let (base, new) = (&*base, &*new);
         let sides = (Points::of(&base.table), Points::of(&new.table));
-        let PointMatches {
-            pairs,
-            only_base,
-            only_new,
-            failed_base,
-            failed_new,
-            keys,
-        } = match_points(&sides.0, &sides.1);
-        let has_failed = !(failed_base.is_empty() && failed_new.is_empty());
+        let matched = match_points(&sides.0, &sides.1);
+        let (pairs, keys) = (&matched.pairs, &matched.keys);
+        let has_failed = !(matched.failed_base.is_empty() && matched.failed_new.is_empty());
         if pairs.is_empty() && !has_failed {
             return Err(format!(
                 "{} and {} have no measured point in common; compare results of the same workloads and settings{}",
                 base.name,
                 new.name,
-                matching::reason(&sides, &keys)
+                matching::reason(&sides, keys)
             ));
         }
         let limited = question
@@ -221,8 +215,8 @@ impl Comparison {
         }
         let loses = |pair: &PointPair<'_>| loss((&sides.0, pair.base), (&sides.1, pair.new)).is_some();
         let missing = [
-            (&base.unfinished, &only_new, "base"),
-            (&new.unfinished, &only_base, "new"),
+            (&base.unfinished, &matched.only_new, "base"),
+            (&new.unfinished, &matched.only_base, "new"),
         ];
         let missing = missing.into_iter().filter(|(unfinished, ..)| unfinished.is_some());
         let missing = missing.flat_map(|(_, lone, side)| {
@@ -230,34 +224,34 @@ impl Comparison {
             lone.iter().map(move |settings| (settings.clone(), why.clone()))
         });
         let unknown = missing.chain(doubts::lower_targets(base, new)).collect();
-        let changes = side::between((base, new), (&sides.0, &sides.1), &pairs, &keys);
+        let changes = side::between((base, new), (&sides.0, &sides.1), pairs, keys);
         let mut found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
             margin_percent: question.margins.percent_of(""),
             own_margins: question.margins.own.clone(),
             changes,
-            nodes: doubts::of_nodes(base, new, &pairs),
+            nodes: doubts::of_nodes(base, new, pairs),
             doubts: shared
                 .into_iter()
                 .chain(doubts::of_simulation(base, new))
                 .chain(doubts::of_unfinished(base, new))
                 .chain(doubts::of_targets(base, new))
-                .chain(doubts::of_runs(&pairs))
-                .chain(doubts::of_failures(&pairs, &sides))
-                .chain(doubts::of_lost_requests(&pairs, &sides))
+                .chain(doubts::of_runs(pairs))
+                .chain(doubts::of_failures(pairs, &sides))
+                .chain(doubts::of_lost_requests(pairs, &sides))
                 .chain(doubts::of_neighbours(&sides))
                 .collect(),
             frontiers,
             points,
-            only_base,
-            only_new,
-            failed_base,
-            failed_new,
+            only_base: matched.only_base,
+            only_new: matched.only_new,
+            failed_base: matched.failed_base,
+            failed_new: matched.failed_new,
             is_limited: !question.limits.is_empty(),
             has_losses: pairs.iter().any(loses),
             unknown,
-            limits: limits::judge(&pairs, &sides, &question.limits, &compared),
+            limits: limits::judge(pairs, &sides, &question.limits, &compared),
             requirement: None,
             noise: (compared.base_noise, compared.new_noise),
         };

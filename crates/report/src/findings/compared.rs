@@ -284,26 +284,21 @@ fn axis(
             let shown = shown(*change, change.interval(stats::ALPHA));
             format!("the two ends differ by no more than noise: {shown}")
         }
-        Some(BisectionResult::Between(Bracket {
-            old,
-            new,
-            change,
-            doubt,
-            ..
-        })) => {
+        Some(BisectionResult::Between(bracket)) => {
             along = "changed along";
-            let [first, last] = [*old, *new].map(|entry| &compared.entrants[entry]);
+            let (change, doubt) = (bracket.change, bracket.doubt);
+            let [first, last] = [bracket.old, bracket.new].map(|entry| &compared.entrants[entry]);
             difference = differing(first, last, state);
-            let between = &compared.entrants[old + 1..*new];
+            let between = &compared.entrants[bracket.old + 1..bracket.new];
             let between = match between.iter().map(|entrant| short_label(&entrant.name)).join("; ") {
                 none if none.is_empty() => none,
                 names => format!(" (not distinguished, or not started: {names})"),
             };
-            let doubt = match *doubt > 0.05 {
+            let doubt = match doubt > 0.05 {
                 true => format!("; in {:.0} % of such cases nothing has changed at all", doubt * 100.0),
                 false => String::new(),
             };
-            let shown = shown(*change, change.interval(stats::ALPHA));
+            let shown = shown(change, change.interval(stats::ALPHA));
             let [first, last] = [first, last].map(|entrant| short_label(&entrant.name));
             format!("between {first} and {last}{between}, {shown}{doubt}")
         }

@@ -136,11 +136,7 @@ pub fn anchor((x, y): (f64, f64), label: &Rect) -> (f64, f64) {
 }
 
 fn candidates(label: &Label) -> impl Iterator<Item = Rect> {
-    let Label {
-        point: (x, y),
-        width,
-        height,
-    } = *label;
+    let ((x, y), width, height) = (label.point, label.width, label.height);
     let turns = move |distance: f64| {
         (0..DIRECTIONS).map(move |i| {
             // The first directions are above and to the right, where a frontier usually leaves room.

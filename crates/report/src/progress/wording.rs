@@ -12,8 +12,7 @@ use vsweep_base::ids::{SearchId, ServerId};
 use vsweep_base::units::{show_count, show_duration, show_many};
 use vsweep_base::validity::Validity;
 use vsweep_record::journal::{
-    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, ServerExited, SessionStarted, State,
-    number,
+    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, SessionStarted, State, number,
 };
 use vsweep_strategy::search::{Answer, Found, SeedBasis};
 
@@ -42,19 +41,14 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             Line::new(Headword::READY, format!("{name} after {}", show_seconds(ready.seconds)))
         }
         Event::ServerExited(exited) => {
-            let ServerExited {
-                server,
-                launch,
-                cause,
-                detail,
-                ..
-            } = &**exited;
+            let server = &exited.server;
             let name = server_name(server, state);
             let session = entry.rank.line.journal;
-            let launch = Launch { session, n: *launch };
+            let n = exited.launch;
+            let launch = Launch { session, n };
             let mut launches = state.launches_of(server).iter();
             let launched = launches.find(|own| own.launch == launch)?;
-            match cause {
+            match exited.cause {
                 None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
                 None => Line::new(Headword::STOP, name),
                 // The next event, about lost work or another try, states the reason.
@@ -62,7 +56,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                 Some(cause) => {
                     let log = Directory::server_log_file(server, launch);
                     let log = (!is_attached(server, state)).then_some(log.as_str());
-                    failed(&name, *cause, detail, &cause.advice_with(log))
+                    failed(&name, cause, &exited.detail, &cause.advice_with(log))
                 }
             }
         }
@@ -294,7 +288,7 @@ mod tests {
     use vsweep_plan::Params;
     use vsweep_record::journal::{
         FIRST_SLOT, GroupBegun, LoadNames, ReadPositions, RecordedPlan, RunFinished, RunStarted, ServerDescription,
-        ServerReady, Untried,
+        ServerExited, ServerReady, Untried,
     };
 
     #[test]

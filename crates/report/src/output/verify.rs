@@ -83,18 +83,14 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     }
     let root = directory.root();
     let compare_tables = || {
-        let mut tables = Verification {
-            is_outdated: verified.is_outdated,
-            ..Verification::default()
-        };
         for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
-            tables.compare(root, &path, content.as_ref(), csv_differences);
+            verified.compare(root, &path, content.as_ref(), csv_differences);
         }
         let parquet = Content::Parquet(&runs.table);
         let changed = match open(&directory.summary_parquet()) {
             Ok(stored) if has_content(&stored, &parquet) => None,
-            Ok(_) if tables.is_outdated => {
-                tables.outdated.push("summary.parquet".to_owned());
+            Ok(_) if verified.is_outdated => {
+                verified.outdated.push("summary.parquet".to_owned());
                 None
             }
             Ok(_) => Some("is not what would be made of the runs".to_owned()),
@@ -103,13 +99,9 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
             Err(error) => Some(unread(&error)),
         };
         let changed = changed.map(|changed| format!("summary.parquet: {changed}"));
-        tables.differences.extend(changed);
-        tables
+        verified.differences.extend(changed);
     };
-    let (tables, pages) = threads::both(compare_tables, || Pages::make(&inputs));
-    verified.differences.extend(tables.differences);
-    verified.outdated = tables.outdated;
-    verified.files = tables.files;
+    let ((), pages) = threads::both(compare_tables, || Pages::make(&inputs));
     for (path, made, differences) in [
         (
             directory.answer_json(),

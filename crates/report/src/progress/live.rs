@@ -3,15 +3,17 @@
 
 use super::line::{Line, Names, fit};
 use super::name::describe_gpus;
-use super::quiet::QuietControls;
 use super::wording::{bracket, describe, outcome, place, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::texts::terminal::width;
 use crate::texts::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::io::stdin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vsweep_base::cause::Outcome;
@@ -360,6 +362,33 @@ impl Drop for Live {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
         self.result.iter().for_each(|line| line.bar.finish_and_clear());
         self.runs.bar.finish_and_clear();
+    }
+}
+
+/// Hides `^C`, which would break the lines that are drawn. Holds the terminal's former settings, and restores them when it is dropped.
+struct QuietControls(Termios);
+
+impl QuietControls {
+    /// Hides `^C`. Returns `None` in the background, where changing the settings would stop this process.
+    fn begin() -> Option<QuietControls> {
+        QuietControls::is_in_foreground().then_some(())?;
+        let before = tcgetattr(stdin()).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_flags.remove(LocalFlags::ECHOCTL);
+        tcsetattr(stdin(), SetArg::TCSANOW, &quiet).ok()?;
+        Some(QuietControls(before))
+    }
+
+    fn is_in_foreground() -> bool {
+        tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
+    }
+}
+
+impl Drop for QuietControls {
+    fn drop(&mut self) {
+        if QuietControls::is_in_foreground() {
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.0);
+        }
     }
 }
 

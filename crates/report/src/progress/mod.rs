@@ -7,7 +7,6 @@ mod eta;
 mod line;
 mod live;
 mod name;
-mod quiet;
 mod wording;
 
 pub use eta::Eta;

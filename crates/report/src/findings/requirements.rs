@@ -16,7 +16,7 @@ use vsweep_plan::{Assertion, Params, ServerCondition, Servers};
 use vsweep_record::journal::{ComparisonDesign, Entrant, RunRecord, State};
 use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
-use vsweep_strategy::stats::RequirementVerdict;
+use vsweep_strategy::stats::RequirementVerdict::{self, Broken, Met, Undecided};
 
 /// A requirement of the plan, judged for one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub struct RequirementResult {
 impl fmt::Display for RequirementResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
-            RequirementVerdict::Met => "met",
-            RequirementVerdict::Undecided => "not decided",
-            RequirementVerdict::Broken => "not met",
+            Met => "met",
+            Undecided => "not decided",
+            Broken => "not met",
         };
         write!(f, "requirement {verdict}: {} ({})", self.text, self.why)
     }
@@ -71,7 +71,7 @@ fn judge_comparison(state: &State, points: &Points<'_>) -> Vec<RequirementResult
         let found = finding.and_then(|finding| Some((finding.requirement?, compared::ratio(asked, finding))));
         let found = found.unwrap_or_else(|| {
             let why = "the comparison is not finished".to_owned();
-            (RequirementVerdict::Undecided, why)
+            (Undecided, why)
         });
         let at_most = fault.clone().or_else(|| lost_at(compared, asked.load, points));
         let (verdict, why) = match at_most {
@@ -100,7 +100,7 @@ fn lost_at(compared: &ComparisonDesign, load: usize, points: &Points<'_>) -> Opt
         points.points.iter().find(|point| *point.id == *id.0)
     };
     let is_lost = losses::loses_requests((points, point(base)?), (points, point(new)?));
-    is_lost.then(|| (RequirementVerdict::Broken, losses::LOST_REQUESTS.to_owned()))
+    is_lost.then(|| (Broken, losses::LOST_REQUESTS.to_owned()))
 }
 
 fn judge_target(
@@ -160,10 +160,7 @@ fn fits(answer: &Answer, server: &ServerId) -> bool {
 /// Returns the verdicts on the servers that fit. If there are none, returns a verdict that says so.
 fn or_none_fits(said: Vec<ReasonedVerdict>) -> Vec<ReasonedVerdict> {
     match said.is_empty() {
-        true => vec![(
-            RequirementVerdict::Broken,
-            "no measured server fits on the GPUs".to_owned(),
-        )],
+        true => vec![(Broken, "no measured server fits on the GPUs".to_owned())],
         false => said,
     }
 }
@@ -176,15 +173,15 @@ fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
 fn judge_search(search: &SearchResult<'_>) -> ReasonedVerdict {
     let answer = search.answer().filter(|_| !search.is_open());
     match answer.map(|answer| answer.found) {
-        Some(Found::Met(value)) => (RequirementVerdict::Met, format!("up to {value}")),
-        Some(Found::Beyond(value)) => (RequirementVerdict::Met, format!("{value} and beyond")),
-        Some(Found::None) => (RequirementVerdict::Broken, "at no load".to_owned()),
-        Some(Found::Undecided) => (RequirementVerdict::Undecided, "too few runs to decide".to_owned()),
+        Some(Found::Met(value)) => (Met, format!("up to {value}")),
+        Some(Found::Beyond(value)) => (Met, format!("{value} and beyond")),
+        Some(Found::None) => (Broken, "at no load".to_owned()),
+        Some(Found::Undecided) => (Undecided, "too few runs to decide".to_owned()),
         Some(Found::Skipped) => (
-            RequirementVerdict::Undecided,
+            Undecided,
             "its search was skipped, because another server holds more".to_owned(),
         ),
-        None => (RequirementVerdict::Undecided, "its search has no answer".to_owned()),
+        None => (Undecided, "its search has no answer".to_owned()),
     }
 }
 
@@ -285,30 +282,24 @@ fn of_point(
         };
         let shown = figure.map(show).unwrap_or_default();
         match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
-            Some(true) => (RequirementVerdict::Met, format!("{}: {shown}", phrase(criterion))),
-            Some(false) => (
-                RequirementVerdict::Broken,
-                format!("{} not met: {shown}", phrase(criterion)),
-            ),
-            None if point.used.is_empty() => (RequirementVerdict::Undecided, "no valid run".to_owned()),
+            Some(true) => (Met, format!("{}: {shown}", phrase(criterion))),
+            Some(false) => (Broken, format!("{} not met: {shown}", phrase(criterion))),
+            None if point.used.is_empty() => (Undecided, "no valid run".to_owned()),
             None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
-                RequirementVerdict::Undecided,
+                Undecided,
                 format!(
                     "no latencies of single requests, which {} needs; set save_detailed = true in [bench.params]",
                     phrase(criterion)
                 ),
             ),
-            None => (
-                RequirementVerdict::Undecided,
-                format!("no figure for {}", phrase(criterion)),
-            ),
+            None => (Undecided, format!("no figure for {}", phrase(criterion))),
         }
     };
     let said = assertion.criteria.iter().map(of_criterion);
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
-        .unwrap_or((RequirementVerdict::Undecided, "nothing is bounded".to_owned()));
-    let codes = point.codes.iter().filter(|_| verdict == RequirementVerdict::Met);
+        .unwrap_or((Undecided, "nothing is bounded".to_owned()));
+    let codes = point.codes.iter().filter(|_| verdict == Met);
     let codes = codes.map(|code| code.in_words()).join(", ");
     let doubt = match codes.is_empty() {
         true => String::new(),
@@ -335,19 +326,14 @@ fn conclude(
         Servers::All => (", every server", verdicts.max()),
     };
     // Later results rarely change the verdict on a server that misses it, but may change that on one that meets it.
-    let is_final = (required.servers, verdict) == (Servers::All, Some(RequirementVerdict::Broken));
+    let is_final = (required.servers, verdict) == (Servers::All, Some(Broken));
     let (verdict, why) = match verdict {
-        None => (
-            RequirementVerdict::Undecided,
-            "nothing that it covers was measured".to_owned(),
-        ),
-        Some(_) if !is_final && unfinished(state).is_some() => {
-            (RequirementVerdict::Undecided, "the sweep is not finished".to_owned())
-        }
+        None => (Undecided, "nothing that it covers was measured".to_owned()),
+        Some(_) if !is_final && unfinished(state).is_some() => (Undecided, "the sweep is not finished".to_owned()),
         Some(verdict) => {
             let whys = said.iter().filter(|(other, _)| *other == verdict).map(|(_, why)| why);
             // If any server suffices, one reason is enough.
-            let is_one = (required.servers, verdict) == (Servers::Any, RequirementVerdict::Met);
+            let is_one = (required.servers, verdict) == (Servers::Any, Met);
             let most = if is_one { 1 } else { said.len() };
             (verdict, whys.take(most).join("; "))
         }

@@ -10,7 +10,7 @@ use vsweep_plan as plan;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section, search_results};
 use vsweep_strategy::search::{Criterion, Probe, Target};
-use vsweep_strategy::stats::RequirementVerdict;
+use vsweep_strategy::stats::RequirementVerdict::{self, Broken, Met, Undecided};
 
 /// Longest text of a goal that serves as its name, in characters.
 const LONGEST_NAME: usize = 24;
@@ -46,16 +46,9 @@ impl Goals {
         let runs: Vec<&RunRecord> = state.runs().collect();
         let mut goals = targets(state, &runs, points);
         // Of several targets, the one with the best verdict counts.
-        let of_targets = |at: usize| {
-            goals
-                .iter()
-                .map(|goal| goal.meets[at].unwrap_or(RequirementVerdict::Undecided))
-                .min()
-        };
+        let of_targets = |at: usize| goals.iter().map(|goal| goal.meets[at].unwrap_or(Undecided)).min();
         let places = 0..points.points.len();
-        let mut verdicts: Vec<RequirementVerdict> = places
-            .map(|at| of_targets(at).unwrap_or(RequirementVerdict::Met))
-            .collect();
+        let mut verdicts: Vec<RequirementVerdict> = places.map(|at| of_targets(at).unwrap_or(Met)).collect();
         let assertions = required.iter();
         let assertions = assertions.filter_map(|required| Some((required, required.assertion()?)));
         for (number, (required, assertion)) in assertions.enumerate() {
@@ -67,22 +60,17 @@ impl Goals {
                     // If the goal does not apply to the point, the other points of its server decide.
                     let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
                     let said = said[at].as_ref().or_else(of_server);
-                    verdicts[at] = verdicts[at].max(said.map_or(RequirementVerdict::Met, |(verdict, _)| *verdict));
+                    verdicts[at] = verdicts[at].max(said.map_or(Met, |(verdict, _)| *verdict));
                 }
             }
             let text = required.what.to_string();
             let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
             let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
             let name = Some(text.clone()).filter(|_| is_short && is_free);
-            let is_decided = |verdict: &RequirementVerdict| *verdict != RequirementVerdict::Undecided;
-            goals.push(Goal {
-                name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
-                name_in_sentences: in_sentence(&text, &assertion.criteria),
-                text: in_words(&text, &assertion.criteria),
-                is_target: false,
-                of_classes: of_classes(&assertion.criteria),
-                meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
-            });
+            let is_decided = |verdict: &RequirementVerdict| *verdict != Undecided;
+            let name = name.unwrap_or_else(|| format!("assert-{}", number + 1));
+            let meets = said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect();
+            goals.push(Goal::of(name, &text, &assertion.criteria, meets));
         }
         Goals { goals, verdicts }
     }
@@ -101,27 +89,27 @@ impl Goals {
     /// The targets that a point meets beyond doubt, by their indices among the targets.
     pub fn targets_met(&self, point: usize) -> Vec<usize> {
         let targets = self.goals.iter().filter(|goal| goal.is_target).enumerate();
-        let met = targets.filter(|(_, goal)| goal.meets[point] == Some(RequirementVerdict::Met));
+        let met = targets.filter(|(_, goal)| goal.meets[point] == Some(Met));
         met.map(|(place, _)| place).collect()
     }
 
     /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
-        self.verdict(point) == RequirementVerdict::Met
+        self.verdict(point) == Met
     }
 
     /// The verdict on a point: the worst of its best target and of all assertions that apply to it or its server.
     pub fn verdict(&self, point: usize) -> RequirementVerdict {
-        self.verdicts.get(point).copied().unwrap_or(RequirementVerdict::Met)
+        self.verdicts.get(point).copied().unwrap_or(Met)
     }
 
     /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none, and empty if
     /// no goal applies to the point.
     pub fn met_by(&self, point: usize) -> String {
         let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
-            Some(RequirementVerdict::Met) => Some(goal.name.clone()),
-            Some(RequirementVerdict::Undecided) => Some(format!("{}?", goal.name)),
-            Some(RequirementVerdict::Broken) | None => None,
+            Some(Met) => Some(goal.name.clone()),
+            Some(Undecided) => Some(format!("{}?", goal.name)),
+            Some(Broken) | None => None,
         });
         match met.join(", ") {
             none if none.is_empty() && self.goals.iter().any(|goal| goal.meets[point].is_some()) => "-".to_owned(),
@@ -153,11 +141,7 @@ impl Goals {
     pub fn legend(&self, shown: &[usize]) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
-        let is_open = |at: &usize| {
-            self.goals
-                .iter()
-                .any(|goal| goal.meets[*at] == Some(RequirementVerdict::Undecided))
-        };
+        let is_open = |at: &usize| self.goals.iter().any(|goal| goal.meets[*at] == Some(Undecided));
         let is_doubtful = shown.iter().any(is_open);
         let doubtful = is_doubtful.then(|| "?: met once, above the load that the search can vouch for".to_owned());
         named.chain(doubtful).collect()
@@ -166,9 +150,9 @@ impl Goals {
     /// Columns for the table of points, one for each goal: true, false, or empty if undecided.
     pub fn columns(&self) -> Vec<Column> {
         let cell = |meets: &Option<RequirementVerdict>| match meets {
-            Some(RequirementVerdict::Met) => Cell::Bool(true),
-            Some(RequirementVerdict::Broken) => Cell::Bool(false),
-            Some(RequirementVerdict::Undecided) | None => Cell::Missing,
+            Some(Met) => Cell::Bool(true),
+            Some(Broken) => Cell::Bool(false),
+            Some(Undecided) | None => Cell::Missing,
         };
         let column = |goal: &Goal| {
             let cells = goal.meets.iter().map(cell);
@@ -178,17 +162,20 @@ impl Goals {
     }
 }
 
-/// The name of a goal, with its criteria in words if it lists them.
-fn in_sentence(name: &str, criteria: &[Criterion]) -> String {
-    let words = criteria.iter().map(phrase).join(", ");
-    name.replacen(&criteria.iter().join(", "), &words, 1)
-}
-
-/// Criteria in words, or the name if it lists them already.
-fn in_words(name: &str, criteria: &[Criterion]) -> String {
-    match name == criteria.iter().join(", ") {
-        true => name.to_owned(),
-        false => criteria.iter().map(phrase).join(", "),
+impl Goal {
+    /// An assertion with these criteria. `text` is its name, or lists the criteria.
+    fn of(name: String, text: &str, criteria: &[Criterion], meets: Vec<Option<RequirementVerdict>>) -> Goal {
+        let words = criteria.iter().map(phrase).join(", ");
+        let listed = criteria.iter().join(", ");
+        let of_classes = criteria.iter().filter(|criterion| criterion.class.is_some());
+        Goal {
+            name,
+            name_in_sentences: text.replacen(&listed, &words, 1),
+            text: if text == listed { listed } else { words },
+            is_target: false,
+            of_classes: of_classes.map(Criterion::figure).collect(),
+            meets,
+        }
     }
 }
 
@@ -224,18 +211,15 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
                 .or_else(|| limit_of_start(state, run, &target.name));
             let within = limit.is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&of_point)? {
-                true if within => RequirementVerdict::Met,
-                true => RequirementVerdict::Undecided,
-                false => RequirementVerdict::Broken,
+                true if within => Met,
+                true => Undecided,
+                false => Broken,
             })
         };
+        let meets = points.points.iter().map(says).collect();
         Goal {
-            name: target.name.clone(),
-            name_in_sentences: in_sentence(&target.name, &target.criteria),
-            text: in_words(&target.name, &target.criteria),
             is_target: true,
-            of_classes: of_classes(&target.criteria),
-            meets: points.points.iter().map(says).collect(),
+            ..Goal::of(target.name.clone(), &target.name, &target.criteria, meets)
         }
     };
     let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
@@ -246,11 +230,6 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         }
     }
     goals
-}
-
-fn of_classes(criteria: &[Criterion]) -> Vec<String> {
-    let own = criteria.iter().filter(|criterion| criterion.class.is_some());
-    own.map(Criterion::figure).collect()
 }
 
 /// The highest load that meets a target on the start of a run, according to the search that asked for the run. It is 0 if no load does,

@@ -12,7 +12,7 @@ use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
 use std::path::Path;
-use vsweep_answer::RequirementVerdict;
+use vsweep_answer::RequirementVerdict::{self, Broken, Met, Undecided};
 use vsweep_base::units::{show_count, show_many};
 
 /// Most points without a counterpart that are named, and most changes of settings and other facts, and notes, that are listed.
@@ -106,14 +106,8 @@ pub(super) fn parts(comparison: &Comparison) -> Value {
     let limits = limits
         .ordered_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)))
         .collect_vec();
-    let unmet = limits
-        .iter()
-        .filter(|(verdict, ..)| *verdict != RequirementVerdict::Met);
-    let verdicts = [
-        RequirementVerdict::Broken,
-        RequirementVerdict::Undecided,
-        RequirementVerdict::Met,
-    ];
+    let unmet = limits.iter().filter(|(verdict, ..)| *verdict != Met);
+    let verdicts = [Broken, Undecided, Met];
     let counts = verdicts.map(|verdict| (limits.iter().filter(|(found, ..)| *found == verdict).count(), verdict));
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let weighed = changes::by_weight(comparison);

@@ -8,15 +8,12 @@ use crate::texts::template::{fill, line_environment};
 use crate::texts::words::show_number;
 use minijinja::{Value, context};
 use vsweep_base::printable::printable;
-use vsweep_strategy::stats::RequirementVerdict;
+use vsweep_strategy::stats::RequirementVerdict::{self, Broken, Met, Undecided};
 
 /// Returns the XML, with a suite for each comparison. A broken limit is a failure, and an undecided one is skipped. Without limits, each
 /// figure is a case that passes and shows its verdict.
 pub fn to_junit(comparisons: &[Comparison]) -> String {
-    let failures: usize = comparisons
-        .iter()
-        .map(|own| count(own, RequirementVerdict::Broken))
-        .sum();
+    let failures: usize = comparisons.iter().map(|own| count(own, Broken)).sum();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
     let tests: usize = counts.iter().sum();
     fill(
@@ -44,8 +41,8 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
     let suite = context! {
         name => format!("{} against {}", comparison.new, comparison.base),
         tests,
-        failures => count(comparison, RequirementVerdict::Broken),
-        skipped => count(comparison, RequirementVerdict::Undecided),
+        failures => count(comparison, Broken),
+        skipped => count(comparison, Undecided),
         cases,
         tally => tally(comparison),
         notes => comparison.notes(),
@@ -78,9 +75,9 @@ fn of_limit(judged: &LimitVerdict) -> Value {
     context! {
         name => format!("{} at {}", show_limit(&judged.limit), judged.settings),
         class => "limit",
-        failed => is(RequirementVerdict::Broken).then(|| text.clone()),
-        skipped => is(RequirementVerdict::Undecided).then(|| format!("undecided: {text}{remedy}")),
-        lines => is(RequirementVerdict::Met).then(|| vec![text]),
+        failed => is(Broken).then(|| text.clone()),
+        skipped => is(Undecided).then(|| format!("undecided: {text}{remedy}")),
+        lines => is(Met).then(|| vec![text]),
     }
 }
 
@@ -89,8 +86,8 @@ fn of_lone(settings: &str, why: &str, requirement: RequirementVerdict) -> Value 
     context! {
         name => format!("(all) at {settings}"),
         class => "limit",
-        failed => (requirement == RequirementVerdict::Broken).then_some(why),
-        skipped => (requirement == RequirementVerdict::Undecided).then(|| format!("undecided: {why}")),
+        failed => (requirement == Broken).then_some(why),
+        skipped => (requirement == Undecided).then(|| format!("undecided: {why}")),
     }
 }
 

@@ -4,7 +4,7 @@ use super::matching::PointPair;
 use crate::findings::losses::loss;
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::RequirementVerdict;
+use vsweep_answer::RequirementVerdict::{self, Broken, Met, Undecided};
 use vsweep_plan::Limit;
 use vsweep_record::table::{Point, Points};
 use vsweep_strategy::stats::Bound;
@@ -75,9 +75,7 @@ pub fn judge(
         let ratio = measured(pair, limit, compared).filter(|_| zeros.0 != Some(true));
         // A figure that falls to 0 breaks the limit, however wide its interval is.
         let (measured, (requirement, reason)) = match (ratio, by_zeros(zeros, limit)?) {
-            (Some((ratio, _)), (RequirementVerdict::Broken, why)) => {
-                (Some(ratio), (RequirementVerdict::Broken, Some(why)))
-            }
+            (Some((ratio, _)), (Broken, why)) => (Some(ratio), (Broken, Some(why))),
             (Some((ratio, requirement)), _) => (Some(ratio), (requirement, None)),
             (None, (requirement, why)) => (None, (requirement, Some(why))),
         };
@@ -122,7 +120,6 @@ fn measured(
 /// Judges a limit whose figures have no ratio, by which sides are 0. In `zeros`, `None` is a side without a figure. Returns `None` if both
 /// sides lack one.
 fn by_zeros(zeros: (Option<bool>, Option<bool>), limit: &Limit) -> Option<(RequirementVerdict, String)> {
-    use RequirementVerdict::{Broken, Met, Undecided};
     let is_upper = Bound::percent(limit.percent).is_upper;
     let (verdict, why) = match zeros {
         (None, None) => return None,

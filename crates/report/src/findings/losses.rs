@@ -2,7 +2,7 @@
 
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Point, Points};
-use vsweep_strategy::stats::RequirementVerdict;
+use vsweep_strategy::stats::RequirementVerdict::{self, Broken, Undecided};
 
 /// A point, with the points of its side.
 type PointOf<'p, 't> = (&'p Points<'t>, &'p Point);
@@ -38,7 +38,7 @@ pub fn loses_requests((base, in_base): PointOf<'_, '_>, (new, in_new): PointOf<'
 /// broken by lost requests or half of the runs, else undecided. `None` if it loses neither.
 pub fn loss(base: PointOf<'_, '_>, new: PointOf<'_, '_>) -> Option<(RequirementVerdict, String)> {
     if loses_requests(base, new) {
-        return Some((RequirementVerdict::Broken, LOST_REQUESTS.to_owned()));
+        return Some((Broken, LOST_REQUESTS.to_owned()));
     }
     let runs = |point: &Point| {
         let all = point.ok + point.suspect + point.failed;
@@ -46,8 +46,8 @@ pub fn loss(base: PointOf<'_, '_>, new: PointOf<'_, '_>) -> Option<(RequirementV
     };
     let ((in_base, of_base), (in_new, of_new)) = (runs(base.1), runs(new.1));
     let verdict = match 2 * in_new >= of_new {
-        true => RequirementVerdict::Broken,
-        false => RequirementVerdict::Undecided,
+        true => Broken,
+        false => Undecided,
     };
     (in_new * of_base > in_base * of_new).then(|| {
         let all = show_many(of_new as u64, "run");

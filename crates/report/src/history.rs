@@ -73,7 +73,7 @@ impl History {
     /// The margin of a metric on this machine, in percent: smaller changes may be noise. `None` if too little was measured more than once.
     fn margin_percent(&self, metric: &str) -> Option<f64> {
         let mut groups: BTreeMap<&(String, Box<str>), Vec<Start>> = BTreeMap::new();
-        for (point, starts) in self.of_metric(metric).flatten() {
+        for (point, starts) in self.0.iter().filter_map(|past| past.get(metric)).flatten() {
             groups.entry(point).or_default().extend_from_slice(starts);
         }
         // All points of one launch share its noise, so a launch is one repeat, however many points it has. The repeats of a server are
@@ -103,10 +103,6 @@ impl History {
             .iter()
             .filter_map(|metric| Some((metric.clone(), self.margin_percent(metric)?)));
         known.collect()
-    }
-
-    fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Repeats> {
-        self.0.iter().filter_map(move |past| past.get(metric))
     }
 }
 

@@ -40,7 +40,8 @@ pub(crate) fn write_folder(
     let before = listed(directory);
     let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
     let mut list = before.clone();
-    list.extend(paths.iter().filter_map(|path| name_in(directory, path)));
+    let name = |path: &PathBuf| Some(path.strip_prefix(directory.root()).ok()?.to_str()?.to_owned());
+    list.extend(paths.iter().filter_map(name));
     if !files.is_empty() {
         directory.create_folder(folder)?;
     }
@@ -70,10 +71,6 @@ fn listed(directory: &Directory) -> BTreeSet<String> {
     let text = read_text(&directory.written(), MOST_FACTS).unwrap_or_default();
     let names = text.lines().filter(|name| Path::new(name).file_name().is_some());
     names.map(str::to_owned).collect()
-}
-
-fn name_in(directory: &Directory, path: &Path) -> Option<String> {
-    Some(path.strip_prefix(directory.root()).ok()?.to_str()?.to_owned())
 }
 
 fn write_list(directory: &Directory, before: &BTreeSet<String>, list: &BTreeSet<String>) -> Result<()> {

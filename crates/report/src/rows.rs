@@ -27,6 +27,14 @@ pub struct Runs {
     pub state: Option<State>,
 }
 
+impl Runs {
+    /// Runs without their record.
+    pub(super) fn of(table: Table, damaged: Vec<String>) -> Runs {
+        let state = None;
+        Runs { table, damaged, state }
+    }
+}
+
 /// Number of runs that are read before they are added to the table: enough to keep every core busy, few enough to hold in memory.
 const BATCH: usize = 256;
 
@@ -128,11 +136,7 @@ pub fn read_asked(
     if let Some(price) = options.price_per_gpu_hour {
         table.add_costs(price);
     }
-    Runs {
-        table,
-        damaged,
-        state: None,
-    }
+    Runs::of(table, damaged)
 }
 
 /// The parameters with the name of their combination before them, unless a parameter has that name.

@@ -85,12 +85,7 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
         let scope = if is_named { "" } else { name.as_str() };
         push_all(records, (&name, scope), &mut points, &mut builder);
     }
-    let table = builder.finish();
-    Ok(Runs {
-        table,
-        damaged: Vec::new(),
-        state: None,
-    })
+    Ok(Runs::of(builder.finish(), Vec::new()))
 }
 
 /// Adds the records of a file or a folder. `points` has the id and the number of runs of each point so far, by `scope` and settings: a
@@ -201,12 +196,7 @@ fn read_tree(root: &Path, files: &[PathBuf], contradiction: &dyn Fn(&Params) -> 
             Err(problem) => damaged.push(format!("{}: {problem}", file.display())),
         }
     }
-    let table = builder.finish();
-    Runs {
-        table,
-        damaged,
-        state: None,
-    }
+    Runs::of(builder.finish(), damaged)
 }
 
 /// Names of parameters of a benchmark; one that ends with `_` begins several names. The names decide, because a tree does not say whether a

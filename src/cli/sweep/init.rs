@@ -141,19 +141,10 @@ const ROOM_FOR_WEIGHTS_GB: f64 = 68.0;
 /// size. If none holds them, the largest power.
 fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     let least = weights_gb(model).map_or(1.0, least_gpus);
-    let counts: Vec<u32> = (0..32)
-        .map(|power| 1 << power)
-        .take_while(|count| *count <= gpus)
-        .collect();
-    let fitting: Vec<u32> = counts
-        .iter()
-        .copied()
-        .filter(|count| f64::from(*count) >= least)
-        .collect();
-    match fitting.is_empty() {
-        true => counts.last().copied().into_iter().collect(),
-        false => fitting,
-    }
+    let powers = (0..32).map(|power| 1 << power);
+    let mut counts: Vec<u32> = powers.take_while(|count| *count <= gpus).collect();
+    let first = counts.iter().position(|count| f64::from(*count) >= least);
+    counts.split_off(first.unwrap_or(counts.len().saturating_sub(1)))
 }
 
 /// Returns the smallest number of GPUs, a power of two, on which weights of this size fit.

@@ -7,6 +7,7 @@ use crate::bench::phases::{PhaseSettings, TABLE};
 use crate::cli::flags::{FlagTable, TableFlags};
 use crate::cli::machine;
 use crate::cli::output::{print_note, say};
+use crate::cli::sweep::init::last_part;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::plan::{BenchRunner, Params, show};
@@ -84,13 +85,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let (server, simulated) = found?;
     create_folder(&args.output)?;
     // File names begin with the part after the last slash of the model's name.
-    let name = server
-        .model
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
-    let stem = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    let stem = last_part(&server.model).replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
     let file = |end: &str| args.output.join(format!("{stem}{end}"));
     let mut phases = Phases::new(&server.model, simulated);
     let loads = levels.iter().map(describe).zip(levels);

@@ -170,7 +170,7 @@ fn weights_gb(model: &str) -> Option<f64> {
 }
 
 /// Returns the last part of a model's name or path.
-fn last_part(model: &str) -> &str {
+pub fn last_part(model: &str) -> &str {
     model.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 

@@ -71,7 +71,7 @@ impl Display<'_> {
             match begun.proposed {
                 Some(_) => {
                     let start = schedule.start_of(&begun.server, begun.slot);
-                    add_work(self.progress.eta(), &self.sweep, start.into_iter(), state);
+                    add_work(self.progress.eta(), &self.sweep, start, state);
                 }
                 None => add_work(self.progress.eta(), &self.sweep, schedule.finals(state), state),
             }
@@ -115,14 +115,10 @@ fn with_short_names(note: &str, state: &State) -> String {
 pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
     eta.is_open_ended = sweep.plan.optimize.is_some();
+    let schedule = sweep.schedule();
     match eta.is_open_ended {
-        true => add_work(
-            &mut eta,
-            sweep,
-            sweep.schedule().wanted_starts(state, &[]).into_iter(),
-            state,
-        ),
-        false => add_work(&mut eta, sweep, sweep.schedule().foreseen(state), state),
+        true => add_work(&mut eta, sweep, schedule.wanted_starts(state, &[]), state),
+        false => add_work(&mut eta, sweep, schedule.foreseen(state), state),
     }
     eta.without_server = sweep.plan.bench.runner.offline().is_some();
     eta.predicted_start = forecast::first_start(sweep.wanted, options);
@@ -130,7 +126,7 @@ pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
 }
 
 /// Adds the runs that these starts still need in any case, and their unfinished searches.
-fn add_work(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
+fn add_work(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl IntoIterator<Item = Start>, state: &State) {
     let schedule = sweep.schedule();
     for start in starts {
         let (server, slot) = (&start.server.id, start.slot);

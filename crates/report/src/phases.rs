@@ -140,10 +140,7 @@ impl Phases {
             at: *at,
             label: show_number(*at),
         });
-        let x = Axis {
-            ticks: ticks.collect(),
-            ..Axis::of("Concurrent requests", Scale::Log)
-        };
+        let x = Axis::of("Concurrent requests", Scale::Log).with_ticks(ticks);
         let panels = panels.iter().map(|(title, y, metric)| {
             let curves = curves.iter().enumerate();
             let series = curves.map(|(index, (name, rows))| series(name, index, rows, metric));
@@ -158,10 +155,9 @@ impl Phases {
             let known = known.filter_map(|row| number(row, key)).minmax_by(f64::total_cmp);
             let (least, most) = known.into_option()?;
             let (least, most) = (show_number(least), show_number(most));
-            Some(if least == most {
-                least
-            } else {
-                format!("{least} to {most}")
+            Some(match least == most {
+                true => least,
+                false => format!("{least} to {most}"),
             })
         };
         let seconds = range("elapsed_s").unwrap_or("unknown".to_owned());

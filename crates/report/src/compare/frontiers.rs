@@ -5,7 +5,7 @@ use crate::chart::{Chart, Mark, Series, Style};
 use crate::charts::{ChartContext, pareto};
 use crate::findings::answer::estimate_by_table;
 use crate::findings::variation::name_workload;
-use crate::ordered::{Order, Ordered};
+use crate::ordered::Ordered;
 use crate::texts::changes::{change, changes};
 use crate::texts::words::throughput_in_words;
 use itertools::Itertools;
@@ -26,11 +26,7 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
             return None;
         }
         let curves = names.iter().zip(frontiers).enumerate();
-        let curves = curves.map(|(side, (name, points))| Series {
-            name: name.clone(),
-            style: Style::Curve(side),
-            points,
-        });
+        let curves = curves.map(|(side, (name, points))| Series::new(name, Style::Curve(side), points));
         let subject = ChartContext {
             experiment: &names.join(", "),
             points,
@@ -132,12 +128,9 @@ fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<
         })
         .collect();
     let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
-    let mut kept: Vec<Mark> = frontier(&places, (Better::Higher, Better::Higher))
-        .into_iter()
-        .map(|at| marks[at].clone())
-        .collect();
-    kept.order_by(|a, b| a.x.total_cmp(&b.x));
-    kept
+    let kept = frontier(&places, (Better::Higher, Better::Higher)).into_iter();
+    let kept = kept.map(|at| marks[at].clone());
+    kept.ordered_by(|a, b| a.x.total_cmp(&b.x)).collect()
 }
 
 #[cfg(test)]

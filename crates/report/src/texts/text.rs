@@ -14,6 +14,7 @@ use crate::ordered::Order;
 use crate::output::sla;
 use itertools::Itertools;
 use minijinja::{Value, context};
+use vsweep_answer::QuestionAnswer;
 use vsweep_record::table::{MetricSet, PER_GPU, TableFigure, Workload};
 
 /// The unit at the end of headings of times, which is shown once below the table.
@@ -99,14 +100,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         align(&rows)
     };
     let recommended = inputs.answers.recommended();
-    let winners = || {
-        inputs
-            .answers
-            .document
-            .questions
-            .iter()
-            .filter_map(|answered| answered.winner.as_ref())
-    };
+    let mut asked = inputs.answers.document.questions.iter();
+    let has_replicas = |answered: &QuestionAnswer| answered.winner.as_ref().is_some_and(|winner| winner.replicas > 1);
     let is_recommended = |at: &usize| recommended.contains(at);
     // The first line has the headings.
     let mark_of = |row: usize| match row.checked_sub(1).map(|row| &listed[row]) {
@@ -143,7 +138,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     Some(context! {
         name,
         remarks,
-        is_of_one => winners().any(|winner| winner.replicas > 1),
+        is_of_one => asked.any(has_replicas),
         has_recommended => listed.iter().any(is_recommended),
         lines => lines.map(|(row, line)| (mark_of(row), line)).collect_vec(),
         legend,

@@ -29,7 +29,6 @@ pub fn cells(figure: &Figure) -> [String; 8] {
     ]
 }
 
-const INTERVAL: &str = "95 % interval";
 pub const STARTS: &str = "starts";
 /// Starts of each side that are likely still needed for a verdict.
 const MORE_STARTS: &str = "starts needed";
@@ -38,7 +37,7 @@ pub const HEADS: [&str; 8] = [
     "base",
     "new",
     "change",
-    INTERVAL,
+    "95 % interval",
     STARTS,
     MORE_STARTS,
     "verdict",

@@ -20,15 +20,10 @@ pub fn table(rehearsal: &Rehearsal, first: String, recorded: usize, workloads: &
     }
     // Servers that will not be started are counted above the rows.
     let listed = rehearsal.servers.iter().enumerate();
-    let listed = listed.filter(|(_, server)| {
-        server
-            .failure
-            .as_ref()
-            .is_none_or(|failure| failure.ruled_out.is_none())
-    });
+    let is_ruled_out = |failure: &Failure| failure.ruled_out.is_some();
+    let listed = listed.filter(|(_, server)| !server.failure.as_ref().is_some_and(is_ruled_out));
     let listed = listed.collect_vec();
-    let forms = [(true, false), (true, true), (false, true)];
-    let forms = forms.into_iter();
+    let forms = [(true, false), (true, true), (false, true)].into_iter();
     let forms = forms.map(|(has_interval, is_brief)| align(&rows(rehearsal, &listed, has_interval, is_brief)));
     let table = fitting(forms, |table| table.lines().collect()).unwrap_or_default();
     let mut lines = vec![first];
@@ -42,12 +37,8 @@ pub fn table(rehearsal: &Rehearsal, first: String, recorded: usize, workloads: &
     lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
     let assumptions = rehearsal.assumptions.iter();
     lines.extend(assumptions.map(|assumed| format!("assumed: {assumed}")));
-    lines.extend(
-        rehearsal
-            .twin
-            .as_ref()
-            .map(|twin| format!("calibrated {}", twin.in_words())),
-    );
+    let twin = rehearsal.twin.as_ref();
+    lines.extend(twin.map(|twin| format!("calibrated {}", twin.in_words())));
     if !rehearsal.learned_from.is_empty() {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
@@ -92,10 +83,9 @@ fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool
         row.push(name);
         row
     };
-    let times: &[&str] = if has_interval {
-        &["low", "likely", "high"]
-    } else {
-        &["likely"]
+    let times: &[&str] = match has_interval {
+        true => &["low", "likely", "high"],
+        false => &["likely"],
     };
     let heading_row = ["starts", "runs"].iter().chain(times).copied();
     let heading_row = heading_row.chain(packed.map(|_| "begins")).chain([heading.as_str()]);
@@ -182,11 +172,8 @@ fn summary(rehearsal: &Rehearsal) -> String {
         rehearsal.servers.iter().partition(|server| server.failure.is_some());
     let lost: u64 = failing.iter().map(|server| server.runs).sum();
     let unknown: u64 = sound.iter().map(|server| server.unknown_runs).sum();
-    let known = sound
-        .iter()
-        .map(|server| server.runs)
-        .sum::<u64>()
-        .saturating_sub(unknown);
+    let runs: u64 = sound.iter().map(|server| server.runs).sum();
+    let known = runs.saturating_sub(unknown);
     let starts = show_many(rehearsal.starts(), "server start");
     let what = match known {
         0 if unknown + lost > 0 => starts,

@@ -29,12 +29,9 @@ fn sentence(winner: &Winner, largest: Option<&str>, state: &State, points: &Poin
             .value("kv_cache_dtype")
             .is_some_and(|dtype| dtype.starts_with("fp8"))
     };
-    let known = ServerFacts {
-        is_quantised: commands().any(|command| command.has("quantization")),
-        has_fp8_cache: commands().any(has_fp8_cache),
-        largest,
-    };
-    say(&limit(points, point)?, &known, |name| {
+    let weights = (!commands().any(|command| command.has("quantization"))).then_some(WEIGHTS);
+    let cache = (!commands().any(has_fp8_cache)).then_some(CACHE);
+    say(&limit(points, point)?, [weights, cache], largest, |name| {
         Some(points.spread(point, name)?.value)
     })
 }
@@ -68,18 +65,18 @@ const REACHED_ARITHMETIC: f64 = 0.6;
 /// Share of the reachable part of a peak from which the limit binds.
 const NEAR: f64 = 0.8;
 
-/// Facts about the server that the advice depends on.
-#[derive(Default)]
-struct ServerFacts<'a> {
-    /// True if some server of the experiment has quantised weights.
-    is_quantised: bool,
-    /// True if some server of the experiment has an fp8 KV cache.
-    has_fp8_cache: bool,
-    /// The load and the settings of which the server has the largest tested value, in words; `None` if there are none.
-    largest: Option<&'a str>,
-}
+/// Settings to try, unless some server of the experiment has them.
+const WEIGHTS: &str = "8-bit weights";
+const CACHE: &str = "an fp8 KV cache (kv_cache_dtype)";
 
-fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64>) -> Option<String> {
+/// The sentence about a limit. `weights` and `cache` are the settings that are untried, and `largest` is the load and the settings of which
+/// the server has the largest tested value, in words.
+fn say(
+    limit: &str,
+    [weights, cache]: [Option<&str>; 2],
+    largest: Option<&str>,
+    figure: impl Fn(&str) -> Option<f64>,
+) -> Option<String> {
     let share = |name: &str| figure(name).map(percent);
     let unreached = || {
         let (compute, bandwidth) = (share("mfu")?, share("mbu")?);
@@ -92,13 +89,11 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         Some(match figure(name)? >= NEAR * reached {
             true => near,
             false => {
-                let more = known.largest.map(|largest| format!("; try more than {largest}"));
+                let more = largest.map(|largest| format!("; try more than {largest}"));
                 format!("{}{}", unreached()?, more.unwrap_or_default())
             }
         })
     };
-    let weights = (!known.is_quantised).then_some("8-bit weights");
-    let cache = (!known.has_fp8_cache).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => {
             let ways = [weights, cache, Some("more requests at once")];
@@ -144,10 +139,12 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
 mod tests {
     use super::*;
 
+    const UNTRIED: [Option<&str>; 2] = [Some(WEIGHTS), Some(CACHE)];
+
     #[test]
     fn each_limit_says_what_to_try_next() {
         let shares = |name: &str| Some(if name == "mfu" { 0.12 } else { 0.69 });
-        let said = |limit| say(limit, &ServerFacts::default(), shares).expect("a sentence");
+        let said = |limit| say(limit, UNTRIED, None, shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
             "Memory bandwidth binds: 69 % of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try \
@@ -160,16 +157,11 @@ mod tests {
         );
         let far = "No limit reached: 12 % of compute and 69 % of memory bandwidth used";
         assert_eq!(said("arithmetic"), far, "more requests may help as long as it is far");
-        let largest = Some("concurrency 32");
-        let rising = ServerFacts {
-            largest,
-            ..ServerFacts::default()
-        };
         assert_eq!(
-            say("arithmetic", &rising, shares).expect("a sentence"),
+            say("arithmetic", UNTRIED, Some("concurrency 32"), shares).expect("a sentence"),
             format!("{far}; try more than concurrency 32")
         );
-        let near = say("arithmetic", &ServerFacts::default(), |_| Some(0.52)).expect("a sentence");
+        let near = say("arithmetic", UNTRIED, None, |_| Some(0.52)).expect("a sentence");
         assert_eq!(
             briefly(&near),
             "compute binds: 52 % of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try 8-bit \
@@ -179,14 +171,9 @@ mod tests {
         for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
             assert!(said(limit).contains('%'), "{limit}");
         }
-        let quantised = ServerFacts {
-            is_quantised: true,
-            has_fp8_cache: true,
-            largest: None,
-        };
-        let quantised = say("kv_blocks", &quantised, shares).expect("a sentence");
+        let quantised = say("kv_blocks", [None; 2], None, shares).expect("a sentence");
         assert!(quantised.ends_with("cannot help"), "{quantised}");
-        assert_eq!(say("mfu", &ServerFacts::default(), shares), None, "no such limit");
-        assert_eq!(say("host", &ServerFacts::default(), |_| None), None, "nothing is known");
+        assert_eq!(say("mfu", UNTRIED, None, shares), None, "no such limit");
+        assert_eq!(say("host", UNTRIED, None, |_| None), None, "nothing is known");
     }
 }

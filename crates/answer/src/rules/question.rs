@@ -194,7 +194,8 @@ fn nearest(fitted: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) ->
     // A point that meets the targets did not win because its throughput is 0, which is near to nothing.
     let is_zero = |at: usize| figures.estimates[at].is_some_and(|figure| figure.value == 0.0);
     let far = far.filter(|(_, (distance, place))| *distance > 0.0 || !is_zero(*place));
-    let nearer = |one: (usize, (f64, usize)), other: (usize, (f64, usize))| if other.1.0 < one.1.0 { other } else { one };
+    let nearer =
+        |one: (usize, (f64, usize)), other: (usize, (f64, usize))| if other.1.0 < one.1.0 { other } else { one };
     let (at, (_, place)) = far.reduce(nearer)?;
     let point = &fitted.experiment.points[place];
     Some(Nearest {

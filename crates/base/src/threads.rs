@@ -27,7 +27,7 @@ pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + 
     thread::scope(|scope| {
         // If one thread is refused, the next would be, too.
         let mut more = 1..most.min(items.len());
-        let _ = more.try_for_each(|_| Builder::new().spawn_scoped(scope, &perform).map(drop));
+        let _ = more.try_for_each(|_| Builder::new().spawn_scoped(scope, perform).map(drop));
         perform();
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -215,8 +215,10 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
+type SortKey = fn(&Need) -> (f64, f64);
+
 /// The rules: keys by which groups are sorted, the greatest first. If wide and long groups come first, narrow and short ones fill the gaps.
-const RULES: [fn(&Need) -> (f64, f64); 3] = [
+const RULES: [SortKey; 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),
     |need| (need.seconds * f64::from(need.gpus), need.seconds),

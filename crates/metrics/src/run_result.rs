@@ -8,10 +8,13 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// A function that returns the entry of a column for a request.
+type ColumnEntry = fn(Sample) -> Value;
+
 /// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds: `start_times`
 /// since the run's start (t0), `queue_times` from the moment at which a request was due until it was sent. A failed request has latency and
 /// output length 0, and keeps its other times.
-pub const COLUMNS: [(&str, fn(Sample) -> Value); 9] = [
+pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("input_lens", |sample| sample.prompt_len.into()),
     ("output_lens", |sample| sample.output_len().into()),
     ("ttfts", |sample| seconds(sample.ttft()).into()),

@@ -215,6 +215,7 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
+/// Key by which groups are sorted; the greatest comes first.
 type SortKey = fn(&Need) -> (f64, f64);
 
 /// The rules: keys by which groups are sorted, the greatest first. If wide and long groups come first, narrow and short ones fill the gaps.

@@ -63,6 +63,9 @@ struct Request {
     class: u8,
 }
 
+/// The quantity of a request that is summed for a rate.
+type Amount = fn(&Request) -> f64;
+
 /// All requests that succeeded, in the order in which they ended.
 pub(super) struct Requests {
     each: Vec<Request>,
@@ -92,8 +95,7 @@ impl Requests {
 
     /// The relative errors of all rates of a result, or of the rates of one class of a mixed load.
     pub fn errors(&self, flow: Flow, class: Option<u8>) -> Errors {
-        // Each with the quantity of a request that is summed for it.
-        let rates: [(&str, fn(&Request) -> f64); 6] = [
+        let rates: [(&str, Amount); 6] = [
             ("request_throughput", |_| 1.0),
             ("output_throughput", |request| request.output),
             ("total_token_throughput", |request| request.tokens),

@@ -52,6 +52,9 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
     reader.refuse(node.span, message, "write a number")
 }
 
+/// Number of values of a range, and a function that returns the value at a position, counted from 0.
+type Course = (f64, Box<dyn Fn(f64) -> f64>);
+
 impl RangeTable {
     /// Returns all values; `taken` is the number of values in earlier ranges of the plan.
     fn values(&self, taken: u128) -> Result<Vec<Value>, Problem> {
@@ -73,8 +76,7 @@ impl RangeTable {
         Ok(numbers.into_iter().map(Value::Number).collect())
     }
 
-    /// Returns the number of values, and a function that returns the value at a position, counted from 0.
-    fn course(&self) -> Result<(f64, Box<dyn Fn(f64) -> f64>), Problem> {
+    fn course(&self) -> Result<Course, Problem> {
         let flaw = |message: &str, remedy: &str| Err(Problem::of(message, remedy));
         let float = |number: &Option<Number>| number.as_ref().and_then(Number::as_f64);
         let (times, step) = (float(&self.times), float(&self.step));

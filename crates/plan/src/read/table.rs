@@ -116,13 +116,15 @@ pub(crate) fn describe<T: Table>(definitions: &mut Definitions) -> Map<String, V
     table
 }
 
+/// Reads the value of a key from its node. The text is the name of the key in messages.
+type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
+
 /// Describes how a plan writes a value.
 pub(crate) type SchemaOf = fn(&mut Definitions) -> Value;
 
 /// A key of a table.
 pub(crate) struct Key<T> {
-    /// Reads the value from its node. The text is the name of the key in messages.
-    read: Box<dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>>,
+    read: Box<Read<T>>,
     schema: SchemaOf,
     bounds: Option<RangeInclusive<u32>>,
     default: T,

@@ -72,6 +72,9 @@ impl Drop for Lease {
     }
 }
 
+/// A lease of this session while it is held, and a channel that turns true once the lease is lost.
+type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
+
 /// The leases of a directory, as one session sees them.
 #[derive(Debug)]
 pub struct Leases {
@@ -81,7 +84,7 @@ pub struct Leases {
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
     /// A note about the last lease that was found unreadable, until the note is taken.
     pub(super) unreadable: RefCell<Option<String>>,
-    taken: RefCell<BTreeMap<String, (Weak<Lease>, watch::Receiver<bool>)>>,
+    taken: RefCell<BTreeMap<String, OwnLease>>,
 }
 
 impl Leases {

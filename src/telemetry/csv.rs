@@ -5,12 +5,15 @@ use super::prometheus::Scrape;
 use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
-const GAUGES: [(&str, fn(&Scrape) -> Option<f64>); 3] = [
+/// Name of a column, and the figure of a server that it holds.
+type ServerColumn = (&'static str, fn(&Scrape) -> Option<f64>);
+
+const GAUGES: [ServerColumn; 3] = [
     ("running", |server| server.running),
     ("waiting", |server| server.waiting),
     ("kv_cache_usage", |server| server.kv_cache_usage),
 ];
-const COUNTERS: [(&str, fn(&Scrape) -> Option<f64>); 7] = [
+const COUNTERS: [ServerColumn; 7] = [
     ("preemptions", |server| server.preemptions),
     ("prefix_cache_queries", |server| server.prefix_cache_queries),
     ("prefix_cache_hits", |server| server.prefix_cache_hits),

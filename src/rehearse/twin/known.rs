@@ -32,8 +32,14 @@ const GROWTH_AT_WORK: f64 = 4.0;
 #[derive(Debug, Default)]
 pub struct TwinSource {
     own: Option<Directory>,
-    /// The twin, and the number of measured runs in the plan's own record when it was fitted.
-    fitted: Mutex<Option<(usize, Result<Option<Arc<Twin>>, Unknown>)>>,
+    fitted: Mutex<Option<TwinFit>>,
+}
+
+#[derive(Debug)]
+struct TwinFit {
+    /// Number of measured runs in the plan's own record when the twin was fitted.
+    runs: usize,
+    twin: Result<Option<Arc<Twin>>, Unknown>,
 }
 
 impl TwinSource {
@@ -64,10 +70,10 @@ impl TwinSource {
         let runs = record.runs().filter(has_result).count();
         let growth = if options.at_work { GROWTH_AT_WORK } else { GROWTH };
         let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((last_runs, twin)) = fitted.as_ref()
-            && (runs as f64) < (growth * *last_runs as f64).max(1.0)
+        if let Some(last) = fitted.as_ref()
+            && (runs as f64) < (growth * last.runs as f64).max(1.0)
         {
-            return twin.clone();
+            return last.twin.clone();
         }
         let mut measured = Measurements::default();
         measured.gather((record, own), plan, like, options);
@@ -86,7 +92,10 @@ impl TwinSource {
             true => Ok(None),
             false => Twin::fitted(like, &measured, &budget).map(|twin| Some(Arc::new(twin))),
         };
-        *fitted = Some((runs, twin.clone()));
+        *fitted = Some(TwinFit {
+            runs,
+            twin: twin.clone(),
+        });
         twin
     }
 }

@@ -6,10 +6,9 @@ use super::schedule::{Schedule, Start};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Compare, Parallel, Plan};
-use vsweep_record::evidence::OptimizationProgress;
+use vsweep_record::evidence::{NextProposal, OptimizationProgress};
 use vsweep_record::journal::{AskedMetric, ComparisonDesign, ComparisonProgress, Entrant, NextStart, State};
 use vsweep_record::table::{Better, Measure};
-use vsweep_strategy::selection::optimized::Reason;
 use vsweep_strategy::selection::{Member, Placement};
 use vsweep_strategy::stats::{Bound, Margin};
 
@@ -70,10 +69,11 @@ impl Schedule<'_> {
         let Ok(next) = progress.next(self.at_once, tried) else {
             return Vec::new();
         };
-        let start = |(contestant, slot, proposed): (usize, u32, Option<Reason>)| {
-            let server = &optimization.contestants[contestant].server;
-            let start = self.start_of(server, slot)?;
-            Some(Start { proposed, ..start })
+        let start = |next: NextProposal| {
+            Some(Start {
+                proposed: next.reason,
+                ..self.start_of(&optimization.contestants[next.contestant].server, next.slot)?
+            })
         };
         next.into_iter().filter_map(start).collect()
     }

@@ -84,9 +84,14 @@ fn started(directory: &Path) -> Vec<String> {
             let Ok(next) = progress.next(1, &[]) else {
                 panic!("{} was started after the end", begun.config.name);
             };
-            let asked = &optimization.contestants[next[0].0].server;
-            assert_eq!((asked, next[0].1), (&begun.server, begun.slot), "{}", begun.config.name);
-            assert_eq!(next[0].2, begun.proposed, "{}", begun.config.name);
+            let asked = &optimization.contestants[next[0].contestant].server;
+            assert_eq!(
+                (asked, next[0].slot),
+                (&begun.server, begun.slot),
+                "{}",
+                begun.config.name
+            );
+            assert_eq!(next[0].reason, begun.proposed, "{}", begun.config.name);
             let is_known = state
                 .proposals()
                 .iter()

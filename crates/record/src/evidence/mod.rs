@@ -14,7 +14,7 @@ use crate::table::{Measure, Points, Workload};
 pub use comparison::{broken, ratio_so_far};
 use itertools::Itertools;
 use metrics::metric;
-pub use optimization::{BegunStart, OptimizationProgress, Results, Shares, first_results};
+pub use optimization::{BegunStart, NextProposal, OptimizationProgress, Results, Shares, first_results};
 use points::{runs, sampled};
 pub use recorded::JournalSources;
 use vsweep_answer::{Config, Experiment, MetricNoise, Point};

@@ -63,6 +63,17 @@ impl BegunStart {
     }
 }
 
+/// A start to measure next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NextProposal {
+    /// The position of the server among the contestants.
+    pub contestant: usize,
+    /// The number of the start.
+    pub slot: u32,
+    /// The reason for it; `None` if it was begun without one.
+    pub reason: Option<Reason>,
+}
+
 impl<'a> OptimizationProgress<'a> {
     /// Folds the starts of a record. A failed start for which `retries` returns true counts as not measured.
     pub fn of(
@@ -135,18 +146,13 @@ impl<'a> OptimizationProgress<'a> {
         &self.begun
     }
 
-    /// Returns the next starts, if at most `at_once` servers run at the same time: the position of the server among the contestants, the
-    /// number of the start, and the reason for it, unless it was begun without one. The starts in `taken` are under way or have ended.
+    /// Returns the next starts, if at most `at_once` servers run at the same time. The starts in `taken` are under way or have ended.
     /// Starts that an earlier session left open come first. The list is empty if a start under way must end first.
     ///
     /// # Errors
     ///
     /// The reason for the end of the optimisation, if it is over.
-    pub fn next(
-        &self,
-        at_once: usize,
-        taken: &[(ServerId, u32)],
-    ) -> Result<Vec<(usize, u32, Option<Reason>)>, EndReason> {
+    pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, EndReason> {
         let is_taken = |contestant: usize, slot: u32| {
             let server = &self.record.contestants[contestant].server;
             taken.iter().any(|(other, at)| other == server && *at == slot)
@@ -177,9 +183,12 @@ impl<'a> OptimizationProgress<'a> {
         };
         // An edited plan may allow fewer starts than an earlier one began.
         left.truncate(spare(under_way.len()));
-        let resumed = left.iter().take(room);
-        let resumed = resumed.map(|start| (start.contestant, start.slot, start.reason));
-        let mut next: Vec<(usize, u32, Option<Reason>)> = resumed.collect();
+        let resumed = left.iter().take(room).map(|start| NextProposal {
+            contestant: start.contestant,
+            slot: start.slot,
+            reason: start.reason,
+        });
+        let mut next: Vec<NextProposal> = resumed.collect();
         under_way.extend(left.iter().map(|start| (start.contestant, start.slot)));
         let spare = spare(under_way.len());
         let room = room.saturating_sub(next.len()).min(spare);
@@ -199,8 +208,13 @@ impl<'a> OptimizationProgress<'a> {
         // The default settings are measured first, even if the budget does not suffice.
         let is_first = self.begun.iter().all(|start| start.lacks_figures) && under_way.is_empty();
         if let (Some(contestant), true) = (self.record.rules.defaults, is_first) {
+            let reason = Some(Reason::Defaults);
             let slot = fresh_slot(contestant, &under_way);
-            return Ok(vec![(contestant, slot, Some(Reason::Defaults))]);
+            return Ok(vec![NextProposal {
+                contestant,
+                slot,
+                reason,
+            }]);
         }
         let pending: Vec<usize> = under_way.iter().map(|(contestant, _)| *contestant).collect();
         match self.optimized.ask(room, &pending) {
@@ -211,7 +225,11 @@ impl<'a> OptimizationProgress<'a> {
                     let contestant = proposal.candidate;
                     let slot = fresh_slot(contestant, &under_way);
                     under_way.insert((contestant, slot));
-                    next.push((contestant, slot, Some(proposal.reason)));
+                    next.push(NextProposal {
+                        contestant,
+                        slot,
+                        reason: Some(proposal.reason),
+                    });
                 }
             }
         }
